@@ -1,0 +1,65 @@
+"""Every prompt of the graph, and of the demo pair's training, is built here.
+
+The prefix rule: all prompts about one question start with the same bytes (system, images, question,
+choices) and end with what differs (the style's instruction, or a reasoning and the direct
+instruction). An engine with a prefix cache then computes the images and the question once.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from ..configs import PromptsConfig
+
+Style = Literal["direct", "explain", "reason"]
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def question_text(prompts: PromptsConfig, question: str, choices: Sequence[str] = ()) -> str:
+    """The question and its choices: the part of the text that all prompts share.
+
+    Ends with a line break, so that the tokens before the instruction do not depend on it.
+    """
+    lines = [question.strip()]
+    lines += [
+        prompts.choice.format(letter=letter, text=text)
+        for letter, text in zip(LETTERS, choices, strict=False)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def style_instruction(prompts: PromptsConfig, style: Style, answer_type: str) -> str:
+    """The last part of a prompt in one style (S, E or R)."""
+    return _with_hint(prompts, getattr(prompts, style).instruction, answer_type)
+
+
+def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: str) -> str:
+    """The last part of a prompt that hands over a finished reasoning and asks for the answer."""
+    instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
+    return instruction.replace("{reasoning}", reasoning.strip())
+
+
+def build_messages(
+    prompts: PromptsConfig, image_blocks: Sequence[dict[str, Any]], question: str, instruction: str
+) -> list[BaseMessage]:
+    """The messages of one model call.
+
+    Args:
+        prompts: The texts around the question.
+        image_blocks: LangChain content blocks, one an image, in order.
+        question: What `question_text` returned.
+        instruction: What `style_instruction` or `transfer_instruction` returned.
+    """
+    content: list[str | dict[Any, Any]] = [
+        *image_blocks,
+        {"type": "text", "text": question + instruction},
+    ]
+    human = HumanMessage(content=content)
+    return [SystemMessage(prompts.system), human] if prompts.system else [human]
+
+
+def _with_hint(prompts: PromptsConfig, instruction: str, answer_type: str) -> str:
+    hint = prompts.answer_hints.get(answer_type, "")
+    return instruction.replace("{hint}", hint).replace("  ", " ").strip()
