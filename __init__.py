@@ -1,0 +1,1 @@
+"""Multi-agent inference for vision-language models, as a LangGraph graph."""
