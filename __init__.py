@@ -1,1 +1,78 @@
-"""Multi-agent inference for vision-language models, as a LangGraph graph."""
+"""Multi-agent inference for vision-language models, as a LangGraph graph.
+
+Importing this package is quick: each name below is imported when it is first used, so neither
+LangGraph nor torch loads before something needs it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .configs import ConfigError, PromptsConfig, load_prompts
+    from .graph import create_mai, create_strategy
+    from .models.errors import ModelError
+    from .models.images import ImageError, image_reference
+    from .models.pairs import Pair, load_pair
+    from .models.transformers_chat import ChatTransformers
+    from .nodes.errors import MAIError, MAIInputError
+    from .nodes.judge import Judge
+    from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ConfigError": "configs",
+    "PromptsConfig": "configs",
+    "load_prompts": "configs",
+    "create_mai": "graph",
+    "create_strategy": "graph",
+    "ImageError": "models.images",
+    "image_reference": "models.images",
+    "Pair": "models.pairs",
+    "load_pair": "models.pairs",
+    "ChatTransformers": "models.transformers_chat",
+    "ModelError": "models.errors",
+    "MAIError": "nodes.errors",
+    "MAIInputError": "nodes.errors",
+    "Judge": "nodes.judge",
+    "MAIInput": "nodes.state",
+    "MAIOutput": "nodes.state",
+    "MAIState": "nodes.state",
+    "ModelCall": "nodes.state",
+    "Route": "nodes.state",
+}
+
+__all__ = [
+    "ChatTransformers",
+    "ConfigError",
+    "ImageError",
+    "Judge",
+    "MAIError",
+    "MAIInput",
+    "MAIInputError",
+    "MAIOutput",
+    "MAIState",
+    "ModelCall",
+    "ModelError",
+    "Pair",
+    "PromptsConfig",
+    "Route",
+    "__version__",
+    "create_mai",
+    "create_strategy",
+    "image_reference",
+    "load_pair",
+    "load_prompts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,16 @@
-"""Placeholder."""
+"""What a run is: the graph of the cascade, and every strategy that it is compared with."""
+
+from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
+from .build import create_mai
+from .strategies import STRATEGIES, create_strategy
+
+__all__ = [
+    "STRATEGIES",
+    "MAIInput",
+    "MAIOutput",
+    "MAIState",
+    "ModelCall",
+    "Route",
+    "create_mai",
+    "create_strategy",
+]

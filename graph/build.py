@@ -1,0 +1,97 @@
+"""The cascade as a LangGraph graph."""
+
+from pathlib import Path
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.cache.base import BaseCache
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from ..answers import agree
+from ..configs import PromptsConfig
+from ..nodes.large_agent import large_agent
+from ..nodes.prepare import prepare
+from ..nodes.reasoning_transfer import Transfer, reasoning_transfer
+from ..nodes.respond import respond
+from ..nodes.small_agent import small_agent, small_reasoning
+from ..nodes.state import MAIInput, MAIOutput, MAIState
+from ..nodes.verification import (
+    Verifier,
+    after_direct_verification,
+    after_reasoning_verification,
+    direct_verification,
+    reasoning_verification,
+)
+from .options import Options
+
+MAIGraph = CompiledStateGraph[MAIState, Any, MAIInput, MAIOutput]
+
+
+def create_mai(
+    small: BaseChatModel | str,
+    large: BaseChatModel | str,
+    *,
+    prompts: PromptsConfig | str | Path = "default",
+    verifier: Verifier | None = None,
+    transfer: Transfer = "full",
+    timeout: float | None = None,
+    allow_fetch: bool = False,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    cache: BaseCache[Any] | None = None,
+    name: str = "mai",
+) -> MAIGraph:
+    """Build the graph: a small and a large model answer a question about images together.
+
+    Both answer directly, at once. Where they disagree, the small one reasons; where its reasoned
+    answer still differs from the large one's direct answer, the large one reads that reasoning and
+    answers again.
+
+    Args:
+        small: A chat model that takes images, or a string for `init_chat_model`.
+        large: The same for the large model.
+        prompts: The texts around a question: a name in configs/prompts, a YAML file, or a config.
+        verifier: Compares two answers: a function from two `Answer`s to a verdict, or a `Judge`.
+            The default, `agree`, compares by type and value.
+        transfer: What of the reasoning is handed to the large model: "full", or a function from
+            the reasoning to what is handed over.
+        timeout: Seconds that one model call may take; None for no limit.
+        allow_fetch: Whether http(s) images may be fetched.
+        checkpointer: As for any graph; None inherits a parent graph's.
+        store: As for any graph.
+        cache: Stores model calls; equal content (question, pixels, prompts, model) is not asked
+            again. A cached call keeps the seconds and tokens that it took when it was made.
+        name: The graph's name, and the name of the message that it answers with.
+
+    Returns:
+        The compiled graph. It runs alone, as a node of another graph, sync and async.
+
+    Raises:
+        ConfigError: Unknown prompts, or a string model without langchain.
+    """
+    options = Options.read(small, large, prompts, timeout, allow_fetch, cache)
+    verifier = verifier or agree
+
+    graph = StateGraph(MAIState, input_schema=MAIInput, output_schema=MAIOutput)
+    graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
+    options.add(graph, small_agent(options.small))
+    options.add(graph, large_agent(options.large))
+    graph.add_node("verification", direct_verification(verifier))
+    options.add(graph, small_reasoning(options.small))
+    graph.add_node("reasoning_verification", reasoning_verification(verifier))
+    options.add(graph, reasoning_transfer("small", options.large, transfer))
+    graph.add_node("respond", respond(name))
+
+    graph.add_edge(START, "prepare")
+    graph.add_edge("prepare", "small_agent")
+    graph.add_edge("prepare", "large_agent")
+    graph.add_edge(["small_agent", "large_agent"], "verification")
+    graph.add_conditional_edges("verification", after_direct_verification)
+    graph.add_edge("small_reasoning", "reasoning_verification")
+    graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
+    graph.add_edge("reasoning_transfer", "respond")
+    graph.add_edge("respond", END)
+    return graph.compile(checkpointer=checkpointer, store=store, cache=options.cache, name=name)

@@ -1,0 +1,92 @@
+"""Reuse of model calls between runs: equal content, equal answer.
+
+LangGraph's default key holds message ids, which differ on every run, and it would store a failed
+call like any other.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.cache.base import BaseCache, FullKey, Namespace
+from langgraph.types import CachePolicy
+from typing_extensions import override
+
+from ..nodes.state import MAIState
+from ..nodes.step import ModelStep
+
+Writes = Sequence[tuple[str, Any]]
+
+
+class SuccessCache(BaseCache[Any]):
+    """Another cache, without the failed calls: those are tried again."""
+
+    def __init__(self, cache: BaseCache[Any]) -> None:
+        super().__init__(serde=cache.serde)
+        self._cache = cache
+
+    @override
+    def get(self, keys: Sequence[FullKey]) -> dict[FullKey, Any]:
+        return self._cache.get(keys)
+
+    @override
+    async def aget(self, keys: Sequence[FullKey]) -> dict[FullKey, Any]:
+        return await self._cache.aget(keys)
+
+    @override
+    def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+        if kept := _succeeded(pairs):
+            self._cache.set(kept)
+
+    @override
+    async def aset(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+        if kept := _succeeded(pairs):
+            await self._cache.aset(kept)
+
+    @override
+    def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
+        self._cache.clear(namespaces)
+
+    @override
+    async def aclear(self, namespaces: Sequence[Namespace] | None = None) -> None:
+        await self._cache.aclear(namespaces)
+
+
+def cache_policy(step: ModelStep) -> CachePolicy[Callable[[MAIState], str]]:
+    """The policy of a step that asks a model.
+
+    The key is a hash of the model and its settings, the prompts and the prompt style, the question
+    with its choices and answer type, the images' pixels, and the texts that the prompt quotes.
+    """
+    fixed = [
+        _identity(step.agent.model),
+        step.agent.prompts.model_dump(),
+        step.style,
+        step.settings,
+    ]
+
+    def key(state: MAIState) -> str:
+        task: Any = {**state["task"], "images": None}
+        quoted = [(call or {}).get("text") for call in (state.get(name) for name in step.reads)]
+        content = json.dumps([*fixed, task, quoted], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    return CachePolicy(key_func=key)
+
+
+def _succeeded(pairs: Mapping[FullKey, tuple[Any, int | None]]) -> dict[FullKey, Any]:
+    return {
+        key: (writes, ttl)
+        for key, (writes, ttl) in pairs.items()
+        if not any(isinstance(value, dict) and value.get("error") for _, value in writes)
+    }
+
+
+def _identity(model: BaseChatModel) -> list[str]:
+    """What tells two models apart; one that says nothing about itself equals no other."""
+    parameters = model._identifying_params  # LangChain's hook for exactly this
+    known = repr(sorted(parameters.items(), key=str)) if parameters else str(uuid4())
+    return [type(model).__module__, type(model).__qualname__, known]

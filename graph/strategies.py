@@ -1,0 +1,121 @@
+"""Every way to answer that the cascade is compared with, made of the cascade's own steps."""
+
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.cache.base import BaseCache
+from langgraph.graph import END, START, StateGraph
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from ..configs import ConfigError, PromptsConfig
+from ..nodes.large_agent import large_agent, large_reasoning
+from ..nodes.prepare import prepare
+from ..nodes.reasoning_transfer import Transfer, reasoning_transfer
+from ..nodes.respond import respond
+from ..nodes.small_agent import small_agent, small_reasoning
+from ..nodes.state import MAIInput, MAIOutput, MAIState
+from ..nodes.step import ModelStep
+from ..nodes.verification import Verifier
+from .build import MAIGraph, create_mai
+from .options import Options
+
+Strategy = Literal[
+    "small_direct",
+    "small_explain",
+    "small_reason",
+    "large_direct",
+    "large_explain",
+    "large_reason",
+    "small_two_stage",
+    "large_two_stage",
+    "full_transfer",
+    "mai",
+]
+
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+
+
+def create_strategy(
+    name: str,
+    small: BaseChatModel | str,
+    large: BaseChatModel | str,
+    *,
+    prompts: PromptsConfig | str | Path = "default",
+    verifier: Verifier | None = None,
+    transfer: Transfer = "full",
+    timeout: float | None = None,
+    allow_fetch: bool = False,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    cache: BaseCache[Any] | None = None,
+) -> MAIGraph:
+    """Build one strategy; all take the same input and return the same output.
+
+    `small_direct` to `large_reason` are one model in one prompt style (S, E, R); two-stage lets a
+    model reason and then answer directly with its own reasoning (S2); `full_transfer` hands the
+    small model's reasoning to the large one, whatever their direct answers are; `mai` is the
+    cascade.
+
+    Args:
+        name: One of `STRATEGIES`.
+        small: As for `create_mai`, like all that follow.
+        large: The large model; not called by the strategies of the small one.
+        prompts: The texts around a question.
+        verifier: Compares two answers; only `mai` does.
+        transfer: What of a reasoning is handed over.
+        timeout: Seconds that one model call may take.
+        allow_fetch: Whether http(s) images may be fetched.
+        checkpointer: As for any graph.
+        store: As for any graph.
+        cache: Stores model calls.
+
+    Raises:
+        ConfigError: No such strategy, unknown prompts, or a string model without langchain.
+    """
+    if name not in STRATEGIES:
+        raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
+    if name == "mai":
+        return create_mai(
+            small,
+            large,
+            prompts=prompts,
+            verifier=verifier,
+            transfer=transfer,
+            timeout=timeout,
+            allow_fetch=allow_fetch,
+            checkpointer=checkpointer,
+            store=store,
+            cache=cache,
+        )
+    options = Options.read(small, large, prompts, timeout, allow_fetch, cache)
+    graph = StateGraph(MAIState, input_schema=MAIInput, output_schema=MAIOutput)
+    graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
+    graph.add_edge(START, "prepare")
+    last = "prepare"
+    for step in _steps(name, options, transfer):
+        options.add(graph, step)
+        graph.add_edge(last, step.get_name())
+        last = step.get_name()
+    graph.add_node("respond", respond(name))
+    graph.add_edge(last, "respond")
+    graph.add_edge("respond", END)
+    return graph.compile(checkpointer=checkpointer, store=store, cache=options.cache, name=name)
+
+
+def _steps(name: str, options: Options, transfer: Transfer) -> list[ModelStep]:
+    """A strategy's model calls, one after the other."""
+    small, large = options.small, options.large
+    strategies: dict[str, list[ModelStep]] = {
+        "small_direct": [small_agent(small)],
+        "small_explain": [small_agent(small, "explain")],
+        "small_reason": [small_reasoning(small)],
+        "large_direct": [large_agent(large)],
+        "large_explain": [large_agent(large, "explain")],
+        "large_reason": [large_reasoning(large)],
+        "small_two_stage": [small_reasoning(small), reasoning_transfer("small", small, transfer)],
+        "large_two_stage": [large_reasoning(large), reasoning_transfer("large", large, transfer)],
+        "full_transfer": [small_reasoning(small), reasoning_transfer("small", large, transfer)],
+    }
+    return strategies[name]

@@ -1,0 +1,69 @@
+"""A small and a large model that answer together, from a pair file to two chat models."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from langchain_core.language_models import BaseChatModel
+
+from ..configs import ConfigError, ModelConfig, PromptsConfig, load_pair_config, load_prompts
+
+_IN_PACKAGE = "demo:"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two chat models and the prompts that they are asked with.
+
+    Attributes:
+        name: Name or path of the pair file.
+        small: The small agent's model.
+        large: The large agent's model.
+        prompts: The texts around a question.
+    """
+
+    name: str
+    small: BaseChatModel
+    large: BaseChatModel
+    prompts: PromptsConfig
+
+
+def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -> Pair:
+    """Make a pair's two chat models; their weights load at their first call.
+
+    Args:
+        name_or_path: A pair of configs/pairs by name, or a YAML file of your own.
+        allow_fetch: Whether the models may fetch http(s) images.
+
+    Raises:
+        ConfigError: No such pair or file, or one that cannot be used as it is.
+    """
+    config = load_pair_config(name_or_path)
+    return Pair(
+        name=str(name_or_path),
+        small=_chat_model(config.small, allow_fetch),
+        large=_chat_model(config.large, allow_fetch),
+        prompts=load_prompts(config.prompts),
+    )
+
+
+def _chat_model(config: ModelConfig, allow_fetch: bool) -> BaseChatModel:
+    from .transformers_chat import ChatTransformers
+
+    settings = config.model_dump()
+    settings["model"] = _weights(config.model)
+    return ChatTransformers(**settings, allow_fetch=allow_fetch)
+
+
+def _weights(model: str) -> str:
+    """A model's hub name or folder; `demo:NAME` is a folder of the package."""
+    if not model.startswith(_IN_PACKAGE):
+        return model
+    name = model.removeprefix(_IN_PACKAGE)
+    folder = Path(str(files(__package__.rpartition(".")[0]) / "demo" / "weights" / name))
+    if not (folder / "config.json").is_file():
+        raise ConfigError(
+            f"{model!r} names no weights of this package: use demo:small or demo:large, "
+            "and reinstall the package if they are missing."
+        )
+    return str(folder)

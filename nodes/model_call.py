@@ -1,0 +1,139 @@
+"""One call of one agent: a task and a prompt style in, a `ModelCall` out."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from ..answers import Answer, parse
+from ..configs import PromptsConfig
+from ..models.images import image_block
+from .prompts import build_messages, question_text, style_instruction, transfer_instruction
+from .reasoning import cut_reasoning
+from .request import Reply, Request, asend, send
+from .state import ModelCall, Task
+
+PromptStyle = Literal["direct", "explain", "reason", "transfer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A model in its role.
+
+    Attributes:
+        role: Small or large.
+        model: Any chat model that takes images.
+        prompts: The texts around a question.
+        timeout: Seconds that one call may take; None for no limit.
+        allow_fetch: Whether the model may be given http(s) images.
+    """
+
+    role: Literal["small", "large"]
+    model: BaseChatModel
+    prompts: PromptsConfig
+    timeout: float | None = None
+    allow_fetch: bool = False
+
+
+def call_model(
+    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
+) -> ModelCall:
+    """Ask in one prompt style and read the answer.
+
+    Args:
+        agent: Who is asked.
+        style: The prompt style; "transfer" hands over `reasoning`.
+        task: What is asked.
+        config: The running node's config.
+        reasoning: A finished reasoning, as it is to be read.
+
+    Returns:
+        The call; if it failed, its `error` says why.
+    """
+    request = agent_request(agent, style, task, reasoning)
+    return record(request, send(request, config), task)
+
+
+async def acall_model(
+    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
+) -> ModelCall:
+    """`call_model` for the event loop; images are read in a thread."""
+    request = await asyncio.to_thread(agent_request, agent, style, task, reasoning)
+    return record(request, await asend(request, config), task)
+
+
+def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str = "") -> Request:
+    """The request of a call: prompt, images and limits."""
+    return Request(
+        model=agent.model,
+        role=agent.role,
+        style=style,
+        messages=task_messages(agent, style, task, reasoning),
+        max_tokens=getattr(agent.prompts, style).max_tokens,
+        timeout=agent.timeout,
+    )
+
+
+def task_messages(
+    agent: Agent, style: PromptStyle, task: Task, reasoning: str = ""
+) -> list[BaseMessage]:
+    """The prompt of a call; those about one task share their first part, byte for byte."""
+    prompts = agent.prompts
+    if style == "transfer":
+        instruction = transfer_instruction(prompts, reasoning, task["answer_type"])
+    else:
+        instruction = style_instruction(prompts, style, task["answer_type"])
+    blocks = [image_block(image, allow_fetch=agent.allow_fetch) for image in task["images"]]
+    question = question_text(prompts, task["question"], task["choices"])
+    return build_messages(prompts, blocks, question, instruction)
+
+
+def record(request: Request, reply: Reply, task: Task) -> ModelCall:
+    """A call's record: text and answer, tokens and seconds."""
+    text = str(reply.message.text)
+    finish_reason = _finish_reason(reply.message)
+    reasons = request.style in {"explain", "reason"}
+    usage: dict[str, Any] = dict(reply.message.usage_metadata or {})
+    call: ModelCall = {
+        "role": request.role,
+        "style": request.style,
+        "text": text,
+        "answer": None,
+        "kind": task["answer_type"],
+        "input_tokens": usage.get("input_tokens"),
+        "output_tokens": usage.get("output_tokens"),
+        "cached_tokens": usage.get("input_token_details", {}).get("cache_read"),
+        "seconds": reply.seconds,
+        "finish_reason": finish_reason,
+        "cut": cut_reasoning(text, finish_reason).cut if reasons else None,
+        "error": reply.error,
+    }
+    answer = read_answer(call, task)
+    call["answer"] = None if answer.value is None else answer.shown
+    return call
+
+
+def read_answer(call: ModelCall, task: Task) -> Answer:
+    """The answer in a call's text; an abstention if the call failed or its text holds none.
+
+    Unfinished thoughts name many values: from a reasoning that was cut, only what is called the
+    answer is read.
+    """
+    text = call["text"]
+    if call["cut"]:
+        text = cut_reasoning(text).text
+        if not re.search(r"\banswer\W{0,4}(:|is\b)", text, re.IGNORECASE):
+            text = ""
+    return parse(text, task["answer_type"], task["choices"], task["question"])
+
+
+def _finish_reason(message: AIMessage) -> str | None:
+    for key in ("finish_reason", "stop_reason", "done_reason"):
+        reason = message.response_metadata.get(key)
+        if reason:
+            return "length" if reason in {"length", "max_tokens"} else str(reason)
+    return None

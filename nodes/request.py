@@ -1,0 +1,124 @@
+"""One request to one model: within its time, tagged, and whatever goes wrong is caught."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.errors import GraphBubbleUp
+
+from .state import CallStyle, Role
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent to a model.
+
+    Attributes:
+        model: The model.
+        role: Its role; the call is tagged `mai:ROLE`.
+        style: The prompt style of the messages.
+        messages: The prompt.
+        max_tokens: Limit on the output, in tokens.
+        timeout: Seconds that the call may take; None for no limit.
+    """
+
+    model: BaseChatModel
+    role: Role
+    style: CallStyle
+    messages: list[BaseMessage]
+    max_tokens: int
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: a message, or one sentence that says why there is none."""
+
+    seconds: float
+    message: AIMessage = field(default_factory=lambda: AIMessage(content=""))
+    error: str | None = None
+
+
+def send(request: Request, config: RunnableConfig) -> Reply:
+    """Invoke the model.
+
+    Args:
+        request: What is asked of whom.
+        config: The running node's config: callbacks reach the model through it.
+
+    Returns:
+        The reply. A failure is in its `error`; only what LangGraph raises to steer a run
+        (interrupts), and cancellation, come through.
+    """
+    tagged = _tagged(request, config)
+    start = time.perf_counter()
+    try:
+        message = _within(
+            request.timeout,
+            lambda: request.model.invoke(request.messages, tagged, max_tokens=request.max_tokens),
+        )
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
+        return Reply(time.perf_counter() - start, error=_sentence(request, error))
+    return Reply(time.perf_counter() - start, message)
+
+
+async def asend(request: Request, config: RunnableConfig) -> Reply:
+    """`send` for the event loop; out of time, or cancelled, the call is cancelled in the model."""
+    tagged = _tagged(request, config)
+    start = time.perf_counter()
+    try:
+        call = request.model.ainvoke(request.messages, tagged, max_tokens=request.max_tokens)
+        message = await asyncio.wait_for(call, request.timeout)
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
+        return Reply(time.perf_counter() - start, error=_sentence(request, error))
+    return Reply(time.perf_counter() - start, message)
+
+
+def _tagged(request: Request, config: RunnableConfig) -> RunnableConfig:
+    return merge_configs(
+        config, {"tags": [f"mai:{request.role}"], "metadata": {"mai_style": request.style}}
+    )
+
+
+def _within(seconds: float | None, work: Callable[[], _Result]) -> _Result:
+    """Run `work`, but wait no longer than `seconds`.
+
+    A thread cannot be stopped from outside: work that is out of time ends by itself, unheard. The
+    thread is a daemon, so that it does not keep the process alive either.
+    """
+    if seconds is None:
+        return work()
+    result: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001  it is raised in the thread that waits
+            result.set_exception(error)
+
+    # The context carries the run's callbacks; without it, streamed tokens would be lost.
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return result.result(timeout=seconds)
+
+
+def _sentence(request: Request, error: Exception) -> str:
+    if isinstance(error, TimeoutError) and request.timeout is not None:
+        reason = f"no answer within {request.timeout:g} s"
+    else:
+        reason = " ".join(str(error).split()) or type(error).__name__
+    return f"The {request.role} model's {request.style} call failed: {reason}"

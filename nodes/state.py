@@ -1,0 +1,155 @@
+"""What a run carries: plain data only, so that any checkpointer stores it.
+
+No key has a reducer but `messages`, whose reducer is safe to share with a parent graph. Each model
+step writes a key of its own, and `respond` puts the calls into one list.
+"""
+
+from typing import Annotated, Literal
+
+from langchain_core.messages import AnyMessage
+from langgraph.channels import EphemeralValue
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
+
+from ..answers import AnswerType, Verdict
+
+Role = Literal["small", "large", "judge"]
+CallStyle = Literal["direct", "explain", "reason", "transfer", "judge"]
+Route = Literal["direct", "reasoned", "transferred"]
+
+CallKey = Literal[
+    "small_direct",
+    "large_direct",
+    "direct_judgement",
+    "small_explain",
+    "large_explain",
+    "small_reason",
+    "large_reason",
+    "reasoning_judgement",
+    "small_transfer",
+    "large_transfer",
+]
+Fallback = CallKey | Literal["raw_text"]
+
+
+class ModelCall(TypedDict):
+    """One call of one model.
+
+    Attributes:
+        role: Which agent was asked; "judge" for a verifier that is a model.
+        style: The prompt style: "direct" (S), "explain" (E), "reason" (R), "transfer" (S after a
+            finished reasoning; two-stage is the same with one model), "judge".
+        text: What the model wrote, as it wrote it; empty if the call failed.
+        answer: The answer read from the text, as people write it; None if none could be read.
+        kind: The answer type it was read as.
+        input_tokens: Tokens of the prompt, images included; None if the model does not say.
+        output_tokens: Tokens written; None if the model does not say.
+        cached_tokens: Tokens of the prompt that came from a prefix cache; None if unknown.
+        seconds: Wall clock of the call, waiting for the model included.
+        finish_reason: Why the model stopped; "length" means that it hit its limit.
+        cut: Why a reasoning is incomplete: it hit its limit ("length") or went round in circles
+            ("loop"; what is transferred ends before the loop).
+        error: One sentence if the call failed, else None.
+    """
+
+    role: Role
+    style: CallStyle
+    text: str
+    answer: str | None
+    kind: AnswerType
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    seconds: float
+    finish_reason: str | None
+    cut: Literal["length", "loop"] | None
+    error: str | None
+
+
+class Task(TypedDict):
+    """What is asked, checked by `prepare` and read by every later step.
+
+    Attributes:
+        question: The question without its choices.
+        images: References, in order: an absolute path or a URL each.
+        choices: The options' texts, in order; the first is A.
+        answer_type: What kind of answer is expected; never "auto".
+        digests: A hash of each image's pixels, for cache keys; empty when nothing is cached.
+    """
+
+    question: str
+    images: list[str]
+    choices: list[str]
+    answer_type: AnswerType
+    digests: list[str]
+
+
+class MAIInput(TypedDict, total=False):
+    """Either `messages`, or a `question` with its `images`.
+
+    Attributes:
+        messages: A conversation; its last human message is asked, text and images.
+        question: The question; it goes before `messages`.
+        images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
+            or PIL images, in order. They replace the images of the message. With a checkpointer,
+            turn PIL images into references first (`image_reference`): nothing stores PIL.
+        choices: The options' texts, if the question has some; at most 26.
+        answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
+            "free_text".
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    question: Annotated[str, EphemeralValue]
+    images: Annotated[list[str], EphemeralValue]
+    choices: Annotated[list[str], EphemeralValue]
+    answer_type: Annotated[str, EphemeralValue]
+
+
+class MAIOutput(TypedDict):
+    """What a run returns.
+
+    Attributes:
+        answer: The answer, as people write it.
+        messages: The conversation with one new AIMessage, the answer; its usage is the sum over
+            all calls.
+        route: How far the run went: the direct answers agreed, the small agent reasoned, or its
+            reasoning was transferred.
+        fallback: What stood in where the step that should have answered could not: the key of
+            another call ("large_direct"), or "raw_text". None in a run without trouble.
+        calls: Every model call, in order.
+    """
+
+    answer: str
+    messages: Annotated[list[AnyMessage], add_messages]
+    route: Route
+    fallback: Fallback | None
+    calls: list[ModelCall]
+
+
+class MAIState(TypedDict, total=False):
+    """The whole state: input (gone after `prepare` has read it), working keys, output."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    question: Annotated[str, EphemeralValue]
+    images: Annotated[list[str], EphemeralValue]
+    choices: Annotated[list[str], EphemeralValue]
+    answer_type: Annotated[str, EphemeralValue]
+
+    task: Task
+    small_direct: ModelCall | None
+    large_direct: ModelCall | None
+    small_explain: ModelCall | None
+    large_explain: ModelCall | None
+    small_reason: ModelCall | None
+    large_reason: ModelCall | None
+    small_transfer: ModelCall | None
+    large_transfer: ModelCall | None
+    direct_verdict: Verdict | None
+    direct_judgement: ModelCall | None
+    reasoning_verdict: Verdict | None
+    reasoning_judgement: ModelCall | None
+
+    answer: str | None
+    route: Route | None
+    fallback: Fallback | None
+    calls: list[ModelCall]

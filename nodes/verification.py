@@ -1,0 +1,93 @@
+"""Mutual verification: do two answers agree, and where does the run go then?"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from langchain_core.runnables import RunnableConfig
+
+from ..answers import Answer, Verdict
+from .judge import Judge, Judgement
+from .model_call import read_answer
+from .state import MAIState, ModelCall
+from .step import Step, Update, emit
+
+Verifier = Callable[[Answer, Answer], Verdict] | Judge
+
+
+def direct_verification(verifier: Verifier) -> Step:
+    """Compares the two direct answers."""
+    return _verification("direct", "small_direct", "large_direct", verifier)
+
+
+def reasoning_verification(verifier: Verifier) -> Step:
+    """Compares the small model's reasoned answer with the large model's direct one."""
+    return _verification("reasoning", "small_reason", "large_direct", verifier)
+
+
+def after_direct_verification(state: MAIState) -> Literal["respond", "small_reasoning"]:
+    """On to the reasoning, unless the answers agree or a model could not answer at all.
+
+    A model that failed once is not asked for more: the other one's answer stands.
+    """
+    if state["direct_verdict"] == "agree" or not _both_answered(
+        state["small_direct"], state["large_direct"]
+    ):
+        return "respond"
+    return "small_reasoning"
+
+
+def after_reasoning_verification(state: MAIState) -> Literal["respond", "reasoning_transfer"]:
+    """On to the transfer, unless the answers agree or there is no reasoning to transfer."""
+    reasoned = state["small_reason"]
+    if state["reasoning_verdict"] == "agree" or not reasoned or not reasoned["text"].strip():
+        return "respond"
+    return "reasoning_transfer"
+
+
+def _verification(
+    name: Literal["direct", "reasoning"],
+    first_key: Literal["small_direct", "small_reason"],
+    second_key: Literal["large_direct"],
+    verifier: Verifier,
+) -> Step:
+    def answers(state: MAIState) -> tuple[Answer, Answer] | None:
+        first, second = state[first_key], state[second_key]
+        if first is None or second is None or not _both_answered(first, second):
+            return None
+        return read_answer(first, state["task"]), read_answer(second, state["task"])
+
+    def update(state: MAIState, judgement: Judgement) -> Update:
+        verdict, call = judgement
+        first, second = state[first_key], state[second_key]
+        emit(
+            {
+                "event": f"{name}_verification",
+                "verdict": verdict,
+                "small": first and first["answer"],
+                "large": second and second["answer"],
+            }
+        )
+        return {f"{name}_verdict": verdict, f"{name}_judgement": call}
+
+    def run(state: MAIState, config: RunnableConfig) -> Update:
+        pair = answers(state)
+        if pair is None:
+            return update(state, ("abstain", None))
+        if isinstance(verifier, Judge):
+            return update(state, verifier.verdict(*pair, state["task"], config))
+        return update(state, (verifier(*pair), None))
+
+    async def arun(state: MAIState, config: RunnableConfig) -> Update:
+        pair = answers(state)
+        if pair is None:
+            return update(state, ("abstain", None))
+        if isinstance(verifier, Judge):
+            return update(state, await verifier.averdict(*pair, state["task"], config))
+        return update(state, (await asyncio.to_thread(verifier, *pair), None))
+
+    return Step("verification" if name == "direct" else "reasoning_verification", run, arun)
+
+
+def _both_answered(first: ModelCall | None, second: ModelCall | None) -> bool:
+    return all(call is not None and call["error"] is None for call in (first, second))

@@ -1,0 +1,123 @@
+"""A chat model that answers from a script, and prompts that it can tell apart."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph_mai.configs import PromptsConfig
+from pydantic import Field
+
+PROMPTS = PromptsConfig.model_validate(
+    {
+        "system": "You answer.",
+        "direct": {"instruction": "DIRECT", "max_tokens": 4},
+        "explain": {"instruction": "EXPLAIN", "max_tokens": 32},
+        "reason": {"instruction": "REASON", "max_tokens": 64},
+        "transfer": {"instruction": "TRANSFER [{reasoning}]", "max_tokens": 5},
+    }
+)
+
+
+class ScriptedModel(BaseChatModel):
+    """Answers each prompt style from `script`: a text, an exception, or a function of the prompt.
+
+    Attributes:
+        script: What to answer, by style.
+        finish: Finish reasons that are not "stop", by style.
+        delay: Seconds that a call takes.
+        before: Called at the start of every call, in the call's thread.
+        calls: Style, prompt text and settings of every call so far.
+    """
+
+    script: dict[str, Any]
+    finish: dict[str, str] = Field(default_factory=dict)
+    delay: float = 0.0
+    before: Callable[[], None] | None = None
+    calls: list[dict[str, Any]] = Field(default_factory=list)
+    label: str = "scripted"
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"label": self.label}
+
+    @property
+    def styles(self) -> list[str]:
+        return [call["style"] for call in self.calls]
+
+    def _reply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> tuple[str, str]:
+        prompt = str(messages[-1].text)
+        marks = {"DIRECT": "direct", "EXPLAIN": "explain", "REASON": "reason"}
+        style = marks.get(prompt.splitlines()[-1])
+        if style is None:
+            style = "judge" if "Do both say the same?" in prompt else "transfer"
+        images = sum(isinstance(b, dict) and b.get("type") == "image" for b in messages[-1].content)
+        self.calls.append({"style": style, "prompt": prompt, "images": images, **kwargs})
+        if self.before:
+            self.before()
+        reply = self.script[style]
+        if callable(reply):
+            reply = reply(prompt)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply, self.finish.get(style, "stop")
+
+    def _usage(self, text: str) -> dict[str, Any]:
+        written = len(text.split())
+        return {
+            "input_tokens": 100,
+            "output_tokens": written,
+            "total_tokens": 100 + written,
+            "input_token_details": {"cache_read": 10},
+        }
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
+        text, finish = self._reply(messages, kwargs)
+        time.sleep(self.delay)
+        return self._result(text, finish)
+
+    async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
+        text, finish = await asyncio.to_thread(self._reply, messages, kwargs)
+        await asyncio.sleep(self.delay)
+        return self._result(text, finish)
+
+    def _result(self, text: str, finish: str) -> ChatResult:
+        message = AIMessage(
+            content=text,
+            usage_metadata=self._usage(text),
+            response_metadata={"finish_reason": finish, "model_name": self.label},
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class StreamingModel(ScriptedModel):
+    """The same, word by word."""
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        text, finish = self._reply(messages, kwargs)
+        words = text.split(" ")
+        for number, word in enumerate(words):
+            last = number == len(words) - 1
+            message = AIMessageChunk(content=word if number == 0 else f" {word}")
+            if last:
+                message.usage_metadata = self._usage(text)
+                message.response_metadata = {"finish_reason": finish}
+                message.chunk_position = "last"
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager:
+                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
