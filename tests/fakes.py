@@ -121,3 +121,31 @@ class StreamingModel(ScriptedModel):
             if run_manager:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
+
+
+def scripts(route: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a small and a large model say about "Is it red?" so that a run takes a route."""
+    small = {
+        "direct": "yes" if route == "direct" else "no",
+        "reason": "It looks red.\nAnswer: yes" if route == "reasoned" else "Hm.\nAnswer: no",
+        "explain": "It is red.\nAnswer: yes",
+        "transfer": "no",
+    }
+    large = {
+        "direct": "yes",
+        "transfer": "yes",
+        "reason": "I see red.\nAnswer: yes",
+        "explain": "Red.\nAnswer: yes",
+    }
+    return small, large
+
+
+def models(
+    route: str = "direct", kind: type[ScriptedModel] = ScriptedModel, **settings: Any
+) -> tuple[ScriptedModel, ScriptedModel]:
+    """A small and a large model that take a route."""
+    small, large = scripts(route)
+    return (
+        kind(script=small, label="small", **settings),
+        kind(script=large, label="large", **settings),
+    )

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""What people and agents call: the `mai` command line."""

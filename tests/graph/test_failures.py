@@ -1,0 +1,152 @@
+import asyncio
+import time
+
+import pytest
+from fakes import PROMPTS, ScriptedModel, models
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+
+from langgraph_mai import MAIError, create_mai, create_strategy
+
+QUESTION = {"question": "Is it red?"}
+
+
+@pytest.fixture(params=["invoke", "ainvoke"])
+def run(request):
+    def go(graph, given=QUESTION):
+        if request.param == "invoke":
+            return graph.invoke(given)
+        return asyncio.run(graph.ainvoke(given))
+
+    return go
+
+
+def failing(route: str, role: str, style: str, failure: object = None):
+    pair = dict(zip(("small", "large"), models(route), strict=True))
+    pair[role].script[style] = failure or RuntimeError("out of memory")
+    return create_mai(pair["small"], pair["large"], prompts=PROMPTS), pair
+
+
+@pytest.mark.parametrize(
+    ("role", "style", "route", "answer", "fallback"),
+    [
+        ("small", "direct", "direct", "yes", "large_direct"),
+        ("large", "direct", "direct", "no", "small_direct"),
+        ("small", "reason", "reasoned", "yes", "large_direct"),
+        ("large", "transfer", "transferred", "yes", "large_direct"),
+    ],
+)
+def test_a_failed_call_costs_no_answer(role, style, route, answer, fallback, run):
+    graph, _ = failing("transferred", role, style)
+    result = run(graph)
+    assert (result["route"], result["answer"], result["fallback"]) == (route, answer, fallback)
+    (failed,) = [call for call in result["calls"] if call["error"]]
+    assert (failed["role"], failed["style"]) == (role, style)
+    assert failed["error"] == f"The {role} model's {style} call failed: out of memory"
+
+
+def test_both_direct_calls_failing_is_one_clear_error(run):
+    graph, pair = failing("direct", "small", "direct")
+    pair["large"].script["direct"] = OSError("no network")
+    with pytest.raises(MAIError) as error:
+        run(graph)
+    assert str(error.value) == (
+        "The small model's direct call failed: out of memory. "
+        "The large model's direct call failed: no network."
+    )
+
+
+@pytest.mark.parametrize("name", ["small_direct", "small_reason", "small_two_stage"])
+def test_a_strategy_whose_first_call_fails_raises(name, run):
+    small, large = models()
+    small.script = dict.fromkeys(small.script, RuntimeError("out of memory"))
+    with pytest.raises(MAIError, match="out of memory"):
+        run(create_strategy(name, small, large, prompts=PROMPTS))
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "answer", "fallback"),
+    [
+        # The last step abstains: the large model's direct answer, then the small one's reasoned
+        # one, then the small one's direct one, then the text as it is.
+        (("no", "Answer: no"), ("yes", "hard to say"), "yes", "large_direct"),
+        (("no", "Answer: no"), ("unclear", "hard to say"), "no", "small_reason"),
+        (("no", "unclear"), ("unclear", "hard to say"), "no", "small_direct"),
+        (("what?", "unclear"), ("unclear", "hard to say"), "hard to say", "raw_text"),
+    ],
+)
+def test_what_stands_in_for_an_abstention(small, large, answer, fallback, run):
+    graph = create_mai(
+        ScriptedModel(script=dict(zip(("direct", "reason"), small, strict=True))),
+        ScriptedModel(script=dict(zip(("direct", "transfer"), large, strict=True))),
+        prompts=PROMPTS,
+    )
+    result = run(graph)
+    assert result["route"] == "transferred"
+    assert (result["answer"], result["fallback"]) == (answer, fallback)
+
+
+def test_a_call_out_of_time_counts_as_failed(run):
+    small, large = models("direct")
+    small.delay = 5.0
+    start = time.perf_counter()
+    result = run(create_mai(small, large, prompts=PROMPTS, timeout=0.2))
+    assert time.perf_counter() - start < 2
+    assert (result["answer"], result["fallback"]) == ("yes", "large_direct")
+    assert "no answer within 0.2 s" in result["calls"][0]["error"]
+
+
+def test_an_empty_reasoning_is_not_transferred(run):
+    graph, pair = failing("transferred", "small", "reason", "  ")
+    result = run(graph)
+    assert (result["route"], result["answer"], result["fallback"]) == (
+        "reasoned",
+        "yes",
+        "large_direct",
+    )
+    assert pair["large"].styles == ["direct"]
+
+
+def test_a_reasoning_at_its_limit_is_transferred_and_marked(run):
+    graph, pair = failing("transferred", "small", "reason", "It is red or yes or no")
+    pair["small"].finish["reason"] = "length"
+    result = run(graph)
+    assert result["route"] == "transferred"
+    assert result["calls"][2]["cut"] == "length"
+    assert result["calls"][2]["answer"] is None
+    assert pair["large"].calls[-1]["prompt"].endswith("TRANSFER [It is red or yes or no]")
+
+
+def test_a_looping_reasoning_is_cut_before_it_is_transferred(run):
+    loop = "Let me look at it again, from the left to the right. "
+    graph, pair = failing("transferred", "small", "reason", "It is round. " + loop * 9)
+    pair["small"].finish["reason"] = "length"
+    result = run(graph)
+    assert result["calls"][2]["cut"] == "loop"
+    assert result["calls"][2]["text"].count("again") == 9
+    assert pair["large"].calls[-1]["prompt"].count("again") == 1
+
+
+def test_an_interrupt_inside_a_model_is_no_failure():
+    small, large = models()
+
+    def ask_a_person(_prompt: str) -> str:
+        return str(interrupt("may I?"))
+
+    small.script["direct"] = ask_a_person
+    graph = create_mai(small, large, prompts=PROMPTS)
+    result = graph.invoke(QUESTION)
+    assert result["__interrupt__"][0].value == "may I?"
+    assert GraphInterrupt.__name__ not in str(result)
+
+
+async def test_a_cancelled_run_cancels_its_calls():
+    small, large = models(delay=30.0)
+    task = asyncio.create_task(create_mai(small, large, prompts=PROMPTS).ainvoke(QUESTION))
+    while not (small.calls and large.calls):
+        await asyncio.sleep(0.01)
+    task.cancel()
+    start = time.perf_counter()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.perf_counter() - start < 1

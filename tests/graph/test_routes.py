@@ -1,0 +1,175 @@
+import asyncio
+
+import pytest
+from fakes import PROMPTS, ScriptedModel, models
+from langchain_core.messages import AIMessage, HumanMessage
+from PIL import Image
+
+from langgraph_mai import create_mai, image_reference
+
+ROUTES = {
+    "direct": ["small direct", "large direct"],
+    "reasoned": ["small direct", "large direct", "small reason"],
+    "transferred": ["small direct", "large direct", "small reason", "large transfer"],
+}
+
+
+@pytest.fixture(params=["invoke", "ainvoke"])
+def run(request):
+    def go(graph, given, config=None):
+        if request.param == "invoke":
+            return graph.invoke(given, config)
+        return asyncio.run(graph.ainvoke(given, config))
+
+    return go
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_each_route_makes_its_calls_and_no_more(route, run):
+    small, large = models(route)
+    result = run(create_mai(small, large, prompts=PROMPTS), {"question": "Is it red?"})
+    assert result["answer"] == "yes"
+    assert result["route"] == route
+    assert result["fallback"] is None
+    assert [f"{c['role']} {c['style']}" for c in result["calls"]] == ROUTES[route]
+    assert len(small.calls) + len(large.calls) == len(ROUTES[route])
+
+
+def test_a_call_records_text_answer_tokens_and_time(run):
+    small, large = models("reasoned", delay=0.02)
+    result = run(create_mai(small, large, prompts=PROMPTS), {"question": "Is it red?"})
+    reason = result["calls"][2]
+    assert reason["text"] == "It looks red.\nAnswer: yes"
+    assert reason["answer"] == "yes"
+    assert reason["kind"] == "yes_no"
+    assert (reason["input_tokens"], reason["output_tokens"], reason["cached_tokens"]) == (100, 5, 10)
+    assert 0.02 <= reason["seconds"] < 1
+    assert reason["finish_reason"] == "stop"
+    assert reason["error"] is None
+
+
+def test_the_message_sums_the_usage_of_all_calls(run):
+    small, large = models("transferred")
+    result = run(create_mai(small, large, prompts=PROMPTS), {"question": "Is it red?"})
+    (message,) = result["messages"]
+    assert isinstance(message, AIMessage)
+    assert message.text == "yes"
+    assert message.name == "mai"
+    assert message.usage_metadata["input_tokens"] == 400
+    assert message.usage_metadata["output_tokens"] == 1 + 1 + 3 + 1
+    assert message.usage_metadata["input_token_details"]["cache_read"] == 40
+    assert message.response_metadata["route"] == "transferred"
+
+
+def test_prompts_hold_question_choices_and_limits():
+    small, large = models()
+    small.script["direct"] = large.script["direct"] = "B"
+    given = {"question": "Which?", "choices": ["cat", "dog"]}
+    result = create_mai(small, large, prompts=PROMPTS).invoke(given)
+    assert result["answer"] == "B"
+    (call,) = small.calls
+    assert call["prompt"] == "Which?\nA. cat\nB. dog\nDIRECT"
+    assert call["max_tokens"] == 4
+
+
+def test_choices_are_found_in_the_question():
+    small, large = models()
+    small.script["direct"] = large.script["direct"] = "A"
+    question = "Which animal is it?\nA. cat\nB. dog"
+    result = create_mai(small, large, prompts=PROMPTS).invoke({"question": question})
+    assert result["calls"][0]["kind"] == "choice"
+    assert small.calls[0]["prompt"] == "Which animal is it?\nA. cat\nB. dog\nDIRECT"
+
+
+def test_the_transfer_quotes_the_reasoning():
+    small, large = models("transferred")
+    create_mai(small, large, prompts=PROMPTS).invoke({"question": "Is it red?"})
+    assert large.calls[-1]["prompt"].endswith("TRANSFER [Hm.\nAnswer: no]")
+
+
+def test_the_transfer_can_be_chosen(run):
+    small, large = models("transferred")
+    graph = create_mai(small, large, prompts=PROMPTS, transfer=lambda text: text.split()[0])
+    run(graph, {"question": "Is it red?"})
+    assert large.calls[-1]["prompt"].endswith("TRANSFER [Hm.]")
+
+
+def test_every_call_sees_every_image(tmp_path, run):
+    paths = [tmp_path / f"{color}.png" for color in ("red", "blue")]
+    for path in paths:
+        Image.new("RGB", (40, 40), path.stem).save(path)
+    small, large = models("transferred")
+    graph = create_mai(small, large, prompts=PROMPTS)
+    run(graph, {"question": "Is it red?", "images": [str(path) for path in paths]})
+    assert [call["images"] for call in small.calls + large.calls] == [2, 2, 2, 2]
+
+
+def test_images_as_bytes_and_pil_become_references(tmp_path, monkeypatch):
+    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(tmp_path))
+    picture = Image.new("RGB", (40, 40), "red")
+    picture.save(tmp_path / "red.png")
+    small, large = models()
+    graph = create_mai(small, large, prompts=PROMPTS)
+    images = [picture, (tmp_path / "red.png").read_bytes(), image_reference(picture)]
+    graph.invoke({"question": "Is it red?", "images": images})
+    assert small.calls[0]["images"] == 3
+
+
+def test_the_last_human_message_is_asked(tmp_path):
+    path = tmp_path / "red.png"
+    Image.new("RGB", (40, 40), "red").save(path)
+    small, large = models()
+    messages = [
+        HumanMessage("Is it blue?"),
+        AIMessage("no"),
+        HumanMessage(
+            [
+                {"type": "text", "text": "Is it red?"},
+                {"type": "image_url", "image_url": {"url": path.as_uri()}},
+            ]
+        ),
+    ]
+    result = create_mai(small, large, prompts=PROMPTS).invoke({"messages": messages})
+    assert small.calls[0]["prompt"] == "Is it red?\nDIRECT"
+    assert small.calls[0]["images"] == 1
+    assert [message.type for message in result["messages"]] == ["human", "ai", "human", "ai"]
+
+
+def test_images_beside_messages_count_too(tmp_path):
+    path = tmp_path / "red.png"
+    Image.new("RGB", (40, 40), "red").save(path)
+    small, large = models()
+    graph = create_mai(small, large, prompts=PROMPTS)
+    graph.invoke({"messages": [HumanMessage("Is it red?")], "images": [str(path)]})
+    assert small.calls[0]["images"] == 1
+
+
+def test_a_question_goes_before_the_messages_of_earlier_turns(tmp_path):
+    path = tmp_path / "red.png"
+    Image.new("RGB", (40, 40), "red").save(path)
+    block = {"type": "image_url", "image_url": {"url": str(path)}}
+    history = [HumanMessage([{"type": "text", "text": "Is it blue?"}, block]), AIMessage("no")]
+    small, large = models()
+    graph = create_mai(small, large, prompts=PROMPTS)
+    graph.invoke({"messages": history, "question": "Is it red?"})
+    assert small.calls[0]["prompt"] == "Is it red?\nDIRECT"
+    assert small.calls[0]["images"] == 0
+
+
+def test_a_verifier_decides(run):
+    small, large = models("transferred")
+    graph = create_mai(small, large, prompts=PROMPTS, verifier=lambda _first, _second: "agree")
+    result = run(graph, {"question": "Is it red?"})
+    assert (result["answer"], result["route"]) == ("yes", "direct")
+
+
+def test_an_abstaining_verifier_goes_on_to_the_end(run):
+    small, large = models("direct")
+    graph = create_mai(small, large, prompts=PROMPTS, verifier=lambda _first, _second: "abstain")
+    assert run(graph, {"question": "Is it red?"})["route"] == "transferred"
+
+
+def test_models_by_name_need_langchain(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "langchain.chat_models", None)
+    with pytest.raises(ValueError, match="pip install langchain"):
+        create_mai("openai:gpt-4o-mini", ScriptedModel(script={}))

@@ -1,0 +1,147 @@
+"""`mai ask`: one question about images, answered by a pair."""
+
+import asyncio
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import BAD_INPUT, reports_errors
+from .options import Debug, Json
+
+if TYPE_CHECKING:
+    from ..models.pairs import Pair
+    from .rendering import Progress
+
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[IMAGE]... QUESTION",
+        help="Paths or URLs of images, in order, and last the question.",
+        show_default=False,
+    ),
+]
+
+
+@reports_errors
+def ask(
+    words: Words,
+    *,
+    pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(help="The text of an option, once for each.", show_default=False),
+    ] = None,
+    answer_type: Annotated[
+        str,
+        typer.Option(help="auto, yes_no, choice, number, short_text, list or free_text."),
+    ] = "auto",
+    strategy: Annotated[
+        str, typer.Option(help="mai, or what it is compared with, such as large_direct.")
+    ] = "mai",
+    as_json: Json = False,
+    show_reasoning: Annotated[
+        bool, typer.Option("--show-reasoning", help="Print what the models wrote while reasoning.")
+    ] = False,
+    allow_fetch: Annotated[
+        bool, typer.Option("--allow-fetch", help="Fetch http(s) images.")
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001  read by reports_errors
+) -> None:
+    """Answer a question about images (or about none)."""
+    *images, question = words
+    if Path(question).is_file():
+        typer.echo(f"The last argument is the question, but {question!r} is a file.", err=True)
+        raise typer.Exit(BAD_INPUT)
+    start_importing_torch()
+
+    from ..models.pairs import load_pair
+    from ..nodes.prepare import read_task
+    from .rendering import Progress, show_result
+
+    asked: Any = {"question": question, "images": images, "answer_type": answer_type}
+    if choice:
+        asked["choices"] = choice
+    read_task(asked, allow_fetch=allow_fetch)
+    chosen = load_pair(pair, allow_fetch=allow_fetch)
+    with Progress() as progress:
+        result = _run(chosen, strategy, asked, allow_fetch, progress)
+    result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result
+    if as_json:
+        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    else:
+        show_result(result, show_reasoning=show_reasoning)
+
+
+def start_importing_torch() -> None:
+    """Import what local models need in the background: it takes seconds, and other things too."""
+
+    def load() -> None:
+        try:
+            import torch  # noqa: F401
+            import transformers  # noqa: F401
+        except ImportError:
+            return  # The model says so, when it is loaded.
+
+    threading.Thread(target=load, daemon=True).start()
+
+
+def _run(
+    pair: "Pair", strategy: str, asked: Any, allow_fetch: bool, progress: "Progress"
+) -> dict[str, Any]:
+    """Load the weights and run the strategy, with both shown."""
+    from ..graph import create_strategy
+
+    graph = create_strategy(
+        strategy, pair.small, pair.large, prompts=pair.prompts, allow_fetch=allow_fetch
+    )
+    models = {"small": pair.small, "large": pair.large}
+    alone = strategy.split("_", maxsplit=1)[0]
+    start = time.perf_counter()
+    _load_weights({alone: models[alone]} if alone in models else models, progress)
+    loaded = time.perf_counter()
+    result = asyncio.run(_stream(graph, asked, progress))
+    return {
+        "answer": result["answer"],
+        "route": result["route"],
+        "fallback": result["fallback"],
+        "calls": result["calls"],
+        "seconds": round(time.perf_counter() - loaded, 3),
+        "load_seconds": round(loaded - start, 3),
+    }
+
+
+async def _stream(graph: Any, asked: Any, progress: "Progress") -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    async for mode, event in graph.astream(asked, stream_mode=["tasks", "values"]):
+        if mode == "values":
+            result = event
+        elif "input" in event:
+            progress.start(event["name"])
+        else:
+            progress.finish(event["name"])
+    return result
+
+
+def _load_weights(models: dict[str, Any], progress: "Progress") -> None:
+    """Load several models at once; a failure waits for the run, which may do with the other."""
+
+    def load(role: str, model: Any) -> None:
+        label = f"loading the {role} model"
+        progress.start(label)
+        try:
+            model.load()
+        except ModelError:
+            pass  # The run asks this model too, and reports why it cannot answer.
+        finally:
+            progress.finish(label)
+
+    from ..models.errors import ModelError
+
+    # The pool is not closed: after Ctrl-C nobody waits for weights that are still being read.
+    pool = ThreadPoolExecutor(len(models))
+    wait([pool.submit(load, role, model) for role, model in models.items()])

@@ -1,0 +1,102 @@
+"""`mai check`: whether a pair can be used here, and what to do if not."""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import RUN_FAILED, reports_errors
+from .options import Debug, Json
+
+_QUESTION = "Is there a red circle in the picture?"
+
+
+@reports_errors
+def check(
+    pair: Annotated[str, typer.Argument(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    *,
+    as_json: Json = False,
+    debug: Debug = False,  # noqa: ARG001  read by reports_errors
+) -> None:
+    """Check that a pair's models are here, load, and answer a question about a picture."""
+    from ..models.pairs import load_pair
+    from .rendering import Progress, show_check
+
+    loaded = load_pair(pair)
+    with tempfile.TemporaryDirectory() as folder, Progress() as progress:
+        picture = _draw_picture(Path(folder))
+        models = []
+        for role, model in (("small", loaded.small), ("large", loaded.large)):
+            progress.start(f"{role} model")
+            models.append(_check_model(role, model, loaded.prompts, picture))
+            progress.finish(f"{role} model")
+    found = {"pair": pair, "ok": all(m["error"] is None for m in models), "models": models}
+    if as_json:
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        show_check(found)
+    if not found["ok"]:
+        raise typer.Exit(RUN_FAILED)
+
+
+def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str, Any]:
+    """Load one model and ask it; what fails is in `error`."""
+    from ..models.errors import ModelError
+    from ..nodes.model_call import Agent, call_model
+
+    found: dict[str, Any] = {
+        "role": role,
+        "model": model.model,
+        "load_seconds": None,
+        "answer": None,
+        "answer_seconds": None,
+        "peak_memory_mb": None,
+        "error": None,
+    }
+    start = time.perf_counter()
+    try:
+        model.load()
+    except ModelError as error:
+        found["error"] = str(error)
+        return found
+    found["load_seconds"] = round(time.perf_counter() - start, 3)
+    task: Any = {
+        "question": _QUESTION,
+        "images": [picture],
+        "choices": [],
+        "answer_type": "yes_no",
+        "digests": [],
+    }
+    call = call_model(Agent(role, model, prompts), "direct", task, {})  # type: ignore[arg-type]
+    found["answer"] = call["text"] or None
+    found["answer_seconds"] = round(call["seconds"], 3)
+    found["peak_memory_mb"] = _peak_memory_mb()
+    if call["error"]:
+        found["error"] = call["error"]
+    elif not call["text"].strip():
+        found["error"] = "The model loads, but answers with nothing: is it an instruction model?"
+    return found
+
+
+def _draw_picture(folder: Path) -> str:
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("RGB", (128, 128), "white")
+    ImageDraw.Draw(picture).ellipse((40, 40, 88, 88), fill="red")
+    path = folder / "red_circle.png"
+    picture.save(path)
+    return str(path)
+
+
+def _peak_memory_mb() -> int | None:
+    """Most main memory that this process has held so far; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))

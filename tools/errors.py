@@ -1,0 +1,62 @@
+"""Errors of a command: one sentence on stderr and an exit code, or a traceback with --debug."""
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import typer
+
+from ..configs import ConfigError
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+RUN_FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let a command report what goes wrong; its option `debug` keeps the traceback."""
+
+    @functools.wraps(command)
+    def reporting(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            _say("Stopped.")
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, BrokenPipeError):
+            raise
+        except Exception as error:
+            if kwargs.get("debug"):
+                raise
+            _say(_sentence(error))
+            raise typer.Exit(_exit_code(error)) from None
+
+    return reporting
+
+
+def _exit_code(error: Exception) -> int:
+    return BAD_INPUT if isinstance(error, (ConfigError, *_input_errors())) else RUN_FAILED
+
+
+def _sentence(error: Exception) -> str:
+    from ..models.errors import ModelError
+    from ..nodes.errors import MAIError
+
+    text = " ".join(str(error).split())
+    if isinstance(error, (ConfigError, ModelError, MAIError, *_input_errors())):
+        return text
+    return f"An unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def _input_errors() -> tuple[type[Exception], ...]:
+    from ..models.images import ImageError
+    from ..nodes.errors import MAIInputError
+
+    return (MAIInputError, ImageError)
+
+
+def _say(sentence: str) -> None:
+    typer.echo(sentence, err=True)

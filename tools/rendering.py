@@ -1,0 +1,149 @@
+"""What the commands print for people: answers and tables on stdout, progress on stderr."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import Progress as Rows
+from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+_STEPS = {
+    "prepare": "reading the input",
+    "small_agent": "small agent answers",
+    "large_agent": "large agent answers",
+    "verification": "comparing the answers",
+    "small_reasoning": "small agent reasons",
+    "large_reasoning": "large agent reasons",
+    "reasoning_verification": "comparing the reasoned answer",
+    "reasoning_transfer": "reading the reasoning",
+    "respond": "answering",
+}
+
+_ROUTES = {
+    "direct": "direct: no reasoning was needed",
+    "reasoned": "reasoned: an answer that took reasoning",
+    "transferred": "transferred: answered after reading a finished reasoning",
+}
+
+
+class Progress:
+    """What is being done right now, a line each with its seconds; gone when it is done.
+
+    Nothing is shown where standard error is not a terminal.
+    """
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._rows = Rows(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._running: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._rows.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._rows.stop()
+
+    def start(self, step: str) -> None:
+        """Show a step: a node of the graph, or any text."""
+        self._running[step] = self._rows.add_task(_STEPS.get(step, step), total=None)
+
+    def finish(self, step: str) -> None:
+        """Take a step's line away."""
+        self._rows.remove_task(self._running.pop(step))
+
+
+def show_result(result: dict[str, Any], *, show_reasoning: bool) -> None:
+    """Print the answer, the route, and each call."""
+    console = _stdout()
+    console.print(Text.assemble(("answer  ", "dim"), (result["answer"], "bold green")))
+    console.print(Text.assemble(("route   ", "dim"), _ROUTES[result["route"]]))
+    if result["fallback"]:
+        console.print(Text.assemble(("note    ", "dim"), _fallback_note(result["fallback"])))
+    for call in result["calls"]:
+        if call["error"]:
+            console.print(Text.assemble(("failed  ", "bold red"), call["error"]))
+    console.print(_calls_table(result["calls"]))
+    if show_reasoning:
+        for call in result["calls"]:
+            if call["style"] in {"explain", "reason"} and call["text"]:
+                title = f"{call['role']} {call['style']}"
+                console.print(Panel(Text(call["text"]), title=title, title_align="left"))
+
+
+def show_pairs(pairs: list[dict[str, str]]) -> None:
+    """Print a table of pairs."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("name", no_wrap=True)
+    table.add_column("small, large", overflow="fold")
+    table.add_column("description (backend)")
+    for pair in pairs:
+        models = Text(f"{pair['small']}\n{pair['large']}")
+        description = Text.assemble(pair["description"], (f" ({pair['backend']})", "dim"))
+        table.add_row(Text(pair["name"]), models, description)
+    _stdout().print(table)
+
+
+def show_check(found: dict[str, Any]) -> None:
+    """Print what works of a pair, and what does not."""
+    console = _stdout()
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("role", "model", "loads (s)", "answers (s)", "peak memory (MB)", "answer"):
+        table.add_column(column)
+    for model in found["models"]:
+        seen = (model[key] for key in ("load_seconds", "answer_seconds", "peak_memory_mb"))
+        cells = ["-" if value is None else str(value) for value in seen]
+        table.add_row(model["role"], Text(model["model"]), *cells, Text(model["answer"] or "-"))
+    console.print(table)
+    for model in found["models"]:
+        if model["error"]:
+            console.print(Text.assemble((f"{model['role']}: ", "bold red"), model["error"]))
+    if found["ok"]:
+        console.print(Text(f"The pair {found['pair']} can be used.", "green"))
+
+
+def _calls_table(calls: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("role", "style", "answer"):
+        table.add_column(column)
+    for column in ("tokens in", "cached", "out", "seconds"):
+        table.add_column(column, justify="right")
+    for call in calls:
+        table.add_row(
+            call["role"],
+            call["style"],
+            Text("-" if call["answer"] is None else call["answer"]),
+            *(_count(call[key]) for key in ("input_tokens", "cached_tokens", "output_tokens")),
+            f"{call['seconds']:.2f}",
+        )
+    return table
+
+
+def _fallback_note(fallback: str) -> str:
+    if fallback == "raw_text":
+        return "no answer could be read; this is what the model wrote"
+    role, style = fallback.split("_")
+    return f"this is the {role} model's {style} answer; it is not verified"
+
+
+def _count(tokens: int | None) -> str:
+    return "-" if tokens is None else str(tokens)
+
+
+def _stdout() -> Console:
+    return Console(highlight=False)
