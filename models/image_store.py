@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -30,6 +31,22 @@ def store_image(data: bytes, mime_type: str) -> Path:
         return _write_once(_cache_folder() / name, data)
     except OSError:
         return _write_once(_temporary_folder() / name, data)
+
+
+def read_stored(name: str) -> bytes | None:
+    """The bytes that `store_image` wrote to a file of this name; None if they are gone.
+
+    Args:
+        name: The file's name without its folder; anything else is not looked for.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}\.\w+", name):
+        return None
+    for folder in (_cache_folder(), _temporary_folder()):
+        try:
+            return (folder / name).read_bytes()
+        except OSError:
+            continue
+    return None
 
 
 def _cache_folder() -> Path:
