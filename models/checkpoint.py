@@ -1,0 +1,195 @@
+"""Loads a vision-language checkpoint from a folder or the hub; what goes wrong is one sentence.
+
+Imports torch and transformers: only `loaded_models` imports this module, at the first load.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers.utils import logging as transformers_logging
+
+from .errors import ModelError
+from .load_errors import explain_load_error
+from .loaded_models import Gate, ModelSpec
+from .memory import free_memory
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_SMALL_FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken"]
+_WEIGHTS = ["*.safetensors"]
+# Second copies of the weights in other formats.
+_IGNORED = ["original/*", "consolidated*", "onnx/*"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model in memory with its processor.
+
+    Attributes:
+        name: As the user gave it, for error messages.
+        model: The transformers model, in evaluation mode, on its device.
+        processor: The transformers processor.
+        threads: CPU threads to compute with, None for the default.
+    """
+
+    name: str
+    model: Any
+    processor: Any
+    threads: int | None
+
+
+def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
+    """Find, check and load a checkpoint. Missing files of hub models are downloaded first.
+
+    Raises:
+        ImportError: A package is missing.
+        ModelError: Anything else, in one sentence.
+    """
+    device = _device(spec.device)
+    if spec.dtype not in DTYPES:
+        raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
+    try:
+        folder = _find_files(spec, _SMALL_FILES)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        dtype = _dtype(spec.dtype, config)
+        _check_memory(spec, config, dtype, device)
+        folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
+        with gate.loading(), _quiet():
+            processor = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
+            model, report = AutoModelForImageTextToText.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                attn_implementation=spec.attention,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+        _check_complete(spec, report)
+        _check_template(spec, processor)
+        model = model.to(device).eval()
+    except (ModelError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise explain_load_error(error, spec) from error
+    return Checkpoint(name=spec.model, model=model, processor=processor, threads=spec.threads)
+
+
+def _find_files(spec: ModelSpec, patterns: list[str]) -> Path:
+    """The folder with a checkpoint's files."""
+    folder = Path(spec.model).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelError(
+                f"The folder {spec.model!r} holds no config.json and so is no checkpoint."
+            )
+        return folder
+    if not _HUB_NAME.fullmatch(spec.model) or spec.model.startswith("."):
+        raise ModelError(f"There is no model folder {spec.model!r}.")
+    return Path(
+        snapshot_download(
+            spec.model,
+            revision=spec.revision,
+            allow_patterns=patterns,
+            ignore_patterns=_IGNORED,
+        )
+    )
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelError(
+            f"The device {name!r} is not known; use auto, cpu, cuda, cuda:1 or mps."
+        ) from error
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise ModelError(
+                f"The device {name!r} is not there: torch finds {count or 'no'} CUDA GPU"
+                f"{'s' if count > 1 else ''}; use another device, or auto."
+            )
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ModelError("The device 'mps' is not there; use cpu, or auto.")
+    return device
+
+
+def _dtype(name: str, config: Any) -> torch.dtype:
+    if name != "auto":
+        return getattr(torch, name)  # type: ignore[no-any-return]
+    chosen = config.dtype or config.get_text_config().dtype or torch.float32
+    return getattr(torch, chosen) if isinstance(chosen, str) else chosen
+
+
+def _check_memory(spec: ModelSpec, config: Any, dtype: torch.dtype, device: torch.device) -> None:
+    """Refuse a model whose weights alone do not fit; the system would kill the process instead."""
+    if device.type == "cuda":
+        free: int | None = torch.cuda.mem_get_info(device)[0]
+    else:
+        free = free_memory() if device.type == "cpu" else None
+    if free is None:
+        return
+    with torch.device("meta"):
+        shape = AutoModelForImageTextToText.from_config(config)
+    needed = sum(weight.numel() for weight in shape.parameters()) * dtype.itemsize
+    if needed > free:
+        where = "on the GPU" if device.type == "cuda" else "in memory"
+        raise ModelError(
+            f"The model {spec.model!r} needs {_gigabytes(needed)} for its weights in "
+            f"{str(dtype).removeprefix('torch.')} and {_gigabytes(free)} are free {where}; free "
+            "some, or take a smaller model or dtype."
+        )
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
+
+
+def _check_complete(spec: ModelSpec, report: dict[str, Any]) -> None:
+    """Refuse a checkpoint without some weights; transformers fills those with random numbers."""
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"The checkpoint {spec.model!r} lacks {len(missing)} of the model's weights, such as "
+            f"{missing[0]}; get the whole checkpoint."
+        )
+
+
+def _check_template(spec: ModelSpec, processor: Any) -> None:
+    tokenizer = getattr(processor, "tokenizer", None)
+    if tokenizer is None:
+        raise ModelError(
+            f"The checkpoint {spec.model!r} has a tokenizer but no processor for images."
+        )
+    if not (processor.chat_template or getattr(tokenizer, "chat_template", None)):
+        raise ModelError(
+            f"The checkpoint {spec.model!r} has no chat template; take an instruction-tuned one, "
+            "or add its chat_template.jinja."
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from drawing bars and reports while a model loads, then put all back."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    hook = transformers_logging.set_tqdm_hook(
+        lambda factory, args, kwargs: factory(*args, **{**kwargs, "disable": True})
+    )
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(hook)
+        logger.setLevel(level)

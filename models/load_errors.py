@@ -1,0 +1,101 @@
+"""What went wrong while a checkpoint was loaded, as one sentence for the person who asked for it."""
+
+from collections.abc import Iterator
+
+from .errors import ModelError
+from .loaded_models import INSTALL, ModelSpec
+
+
+def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
+    """The error to raise instead of one that a library raised.
+
+    Libraries are told apart by the names of their exceptions, because which classes exist depends
+    on their versions.
+
+    Returns:
+        An ImportError for a missing package, else a ModelError.
+    """
+    name = repr(spec.model)
+    kinds = {kind.__name__ for link in _chain(error) for kind in type(link).__mro__}
+    text = " ".join(str(error).split())
+    if isinstance(error, ImportError) and "flash" not in text.lower():
+        return ImportError(f"The model {name} needs a package ({text[:200]}); try: {INSTALL}")
+    if is_out_of_memory(error):
+        return ModelError(
+            f"There is not enough memory for the model {name}; free some, or take a smaller model "
+            "or dtype."
+        )
+    if "GatedRepoError" in kinds:
+        return ModelError(
+            f"The model {name} is gated: accept its terms on the hub and log in with `hf auth "
+            "login`."
+        )
+    if "RevisionNotFoundError" in kinds:
+        return ModelError(f"The hub has no revision {spec.revision!r} of the model {name}.")
+    if kinds & {"RepositoryNotFoundError", "HFValidationError"}:
+        return ModelError(f"The hub has no model {name}, and there is no such folder.")
+    if "OfflineModeIsEnabled" in kinds:
+        return ModelError(
+            f"The model {name} is neither a folder nor in the local hub cache, and HF_HUB_OFFLINE "
+            "forbids to download it; unset that, or give a folder."
+        )
+    if kinds & {"LocalEntryNotFoundError", "ConnectionError", "ConnectError", "TransportError"}:
+        return ModelError(
+            f"The model {name} is neither a folder nor in the local hub cache, and the hub cannot "
+            "be reached; check the network, or give a folder."
+        )
+    if "SafetensorError" in kinds:
+        return ModelError(
+            f"The weights of {name} are damaged or were not downloaded whole ({text}); get them "
+            "again."
+        )
+    return ModelError(_other(error, name, spec, text))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether main or GPU memory ran out."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (
+            "out of memory" in text
+            or "can't allocate memory" in text
+            or "not enough memory" in text
+        )
+    )
+
+
+def _other(error: Exception, name: str, spec: ModelSpec, text: str) -> str:
+    if "no file named" in text:
+        return (
+            f"The checkpoint {name} has no weights (model.safetensors); get the whole checkpoint."
+        )
+    if "Unrecognized configuration class" in text:
+        return (
+            f"The model {name} does not read images (transformers knows no image-text-to-text "
+            "model of its type); take a vision-language checkpoint."
+        )
+    if "custom code" in text or "trust_remote_code" in text:
+        return (
+            f"The model {name} needs program code from its repository, which is not run; take the "
+            "checkpoint in transformers' own format (for InternVL, the one ending in -HF)."
+        )
+    if "does not recognize this architecture" in text:
+        return f"This version of transformers does not know the type of {name}; upgrade it."
+    if "attn_implementation" in text or "FlashAttention" in text or "attention" in text.lower():
+        return f"The attention {spec.attention!r} cannot be used for {name}; try sdpa or eager."
+    if "tokenizer" in text:
+        return f"The tokenizer of {name} is missing or damaged; get the whole checkpoint."
+    if "processor" in text:
+        return f"The processor of {name} is missing or damaged; get the whole checkpoint."
+    if "mismatched" in text:
+        return f"The weights of {name} do not have the shapes that its config.json says."
+    if "JSON" in text:
+        return f"A JSON file of {name} cannot be read ({text[:200]})."
+    return f"The model {name} cannot be loaded ({type(error).__name__}: {text[:300]})."
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,413 @@
+"""`ChatTransformers`: any vision-language checkpoint of transformers as a LangChain chat model."""
+
+import asyncio
+import queue
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import wait
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables.config import (
+    RunnableConfig,
+    get_config_list,
+    get_executor_for_config,
+)
+from PIL import Image
+from pydantic import Field
+
+from .batching import Gathering, Seat, current_seat
+from .chat_format import chat_turns
+from .errors import ModelError
+from .images import block_image
+from .loaded_models import ModelSpec, get_engine, release_engine
+from .rows import Completion, Piece, Row, Settings
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+__all__ = ["ChatTransformers", "ModelError"]
+
+
+class _Call(NamedTuple):
+    """One call under way."""
+
+    row: Row
+    engine: "Engine"
+    model_name: str
+    started: float
+    deadline: float | None
+
+    def remaining(self) -> float | None:
+        """Seconds left, None without a limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+class ChatTransformers(BaseChatModel):
+    """A local vision-language model, run with transformers.
+
+    Takes any checkpoint that `AutoModelForImageTextToText` loads, with images in any form that
+    `images.block_image` reads. The weights load at the first call or by `load`, once a process:
+    instances that ask for the same model share it.
+
+    Example:
+        >>> model = ChatTransformers(model="Qwen/Qwen3-VL-2B-Instruct", dtype="bfloat16")
+        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+
+    Attributes:
+        model: Local folder or hub name of a checkpoint. Per call: `model=`.
+        revision: Branch, tag or commit of a hub model.
+        dtype: "auto" (the checkpoint's own), "float32", "bfloat16" or "float16".
+        device: "auto" (a CUDA GPU if there is one, else the CPU), "cpu", "cuda", "cuda:1", "mps".
+        attention: Attention implementation of transformers (sdpa, eager, ...), None for its choice.
+        threads: CPU threads of this model. None: one for models of fewer than 50 million parameters
+            (more would mostly wait for each other), torch's own number for others.
+        max_pixels: Images with more pixels are shrunk to this; None leaves it to the processor.
+        max_tokens: Limit on the output, in tokens. Per call: `max_tokens=`.
+        temperature: 0 takes the likeliest token; above, tokens are drawn. The sampling settings
+            that a checkpoint brings are not used. Per call: `temperature=`.
+        seed: Makes drawing repeatable: same input, same output. Per call: `seed=`.
+        stop: The output ends before the first of these strings. Per call: `stop=`.
+        timeout: Seconds a call may take once the model is loaded, waiting for other calls included.
+            Per call: `timeout=`.
+        logprobs: Whether `response_metadata["logprobs"]` gets `{"content": [...]}` with an entry
+            `{"token", "bytes", "logprob", "top_logprobs"}` a token of the output (without its end
+            token), in the form ChatOpenAI uses. Per call: `logprobs=`.
+        batch_size: How many inputs of one `batch` or `abatch` go through the model at once, padded
+            on the left; `max_concurrency` in the config lowers it. In float32 the outputs are those
+            of single calls.
+        allow_fetch: Whether images may be downloaded from http(s) URLs.
+    """
+
+    model: str
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    attention: str | None = None
+    threads: int | None = Field(default=None, gt=0)
+    max_pixels: int | None = Field(default=None, gt=0)
+    max_tokens: int = Field(default=512, gt=0)
+    temperature: float = Field(default=0.0, ge=0)
+    seed: int | None = Field(default=None, ge=0)
+    stop: list[str] | None = None
+    timeout: float | None = Field(default=None, gt=0)
+    logprobs: bool = False
+    batch_size: int = Field(default=8, gt=0)
+    allow_fetch: bool = False
+
+    def load(self) -> "ChatTransformers":
+        """Load the weights now instead of at the first call; returns the model itself.
+
+        Raises:
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: The model cannot be loaded.
+        """
+        get_engine(self._spec())
+        return self
+
+    def unload(self) -> None:
+        """Free the weights, for all instances that share them; the next call loads them again."""
+        release_engine(self._spec())
+
+    @property
+    def _llm_type(self) -> str:
+        return "langgraph-mai-transformers"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        names = set(ChatTransformers.model_fields) - set(BaseChatModel.model_fields)
+        return {name: getattr(self, name) for name in sorted(names)}
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = super()._get_ls_params(stop=stop, **kwargs)
+        params["ls_provider"] = "transformers"
+        return params
+
+    def get_token_ids(self, text: str) -> list[int]:
+        """Token ids of a text, by the model's own tokenizer (loads the model)."""
+        return get_engine(self._spec()).count_tokens(text)
+
+    def batch(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[AIMessage]:
+        """Answer several inputs, `batch_size` at a time in one padded batch.
+
+        Args:
+            inputs: As for `invoke`.
+            config: One for all, or one an input.
+            return_exceptions: Whether an input that fails yields its exception instead of raising
+                it. The others of its batch are answered either way.
+            **kwargs: As for `invoke`.
+        """
+
+        def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> Any:
+            current_seat.set(seat)
+            try:
+                return self.invoke(item, config, **kwargs)
+            except Exception as error:
+                if return_exceptions:
+                    return error
+                raise
+            finally:
+                seat.leave()
+
+        outputs: list[AIMessage] = []
+        for group, configs in self._groups(inputs, config):
+            gathering = Gathering(len(group))
+            seats = [Seat(gathering) for _ in group]
+            with get_executor_for_config({"max_concurrency": len(group)}) as executor:
+                outputs += executor.map(answer, seats, group, configs)
+        return outputs
+
+    async def abatch(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[AIMessage]:
+        """Like `batch`, without blocking the event loop."""
+
+        async def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> Any:
+            current_seat.set(seat)
+            try:
+                return await self.ainvoke(item, config, **kwargs)
+            except Exception as error:
+                if return_exceptions:
+                    return error
+                raise
+            finally:
+                seat.leave()
+
+        outputs: list[AIMessage] = []
+        for group, configs in self._groups(inputs, config):
+            gathering = Gathering(len(group))
+            seats = [Seat(gathering) for _ in group]
+            outputs += await asyncio.gather(*map(answer, seats, group, configs))
+        return outputs
+
+    def _groups(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None,
+    ) -> Iterator[tuple[list[LanguageModelInput], list[RunnableConfig]]]:
+        if not inputs:
+            return
+        configs = get_config_list(config, len(inputs))
+        size = min(self.batch_size, configs[0].get("max_concurrency") or self.batch_size)
+        for start in range(0, len(inputs), size):
+            yield inputs[start : start + size], configs[start : start + size]
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        call = self._start(messages, stop, None, kwargs)
+        try:
+            done, _ = wait([call.row.future], timeout=call.remaining())
+            if not done:
+                raise _too_slow(call)
+            completion = call.row.future.result()
+        finally:
+            call.row.future.cancel()  # without effect on a finished one
+        return _result(call, completion)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        call = await asyncio.to_thread(self._start, messages, stop, None, kwargs)
+        try:
+            async with asyncio.timeout(call.remaining()):
+                completion = await asyncio.wrap_future(call.row.future)
+        except TimeoutError as error:
+            raise _too_slow(call) from error
+        finally:
+            call.row.future.cancel()
+        return _result(call, completion)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        call = self._start(messages, stop, pieces.put, kwargs)
+        call.row.future.add_done_callback(lambda _: pieces.put(None))
+        try:
+            while piece := pieces.get(timeout=call.remaining()):
+                chunk = _chunk(piece)
+                if run_manager:
+                    run_manager.on_llm_new_token(piece.text, chunk=chunk)
+                yield chunk
+            chunk = _last_chunk(call, call.row.future.result())
+            if run_manager:
+                run_manager.on_llm_new_token("", chunk=chunk)
+            yield chunk
+        except queue.Empty as error:
+            raise _too_slow(call) from error
+        finally:
+            call.row.future.cancel()
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+
+        def hand_over(piece: Piece | None) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        call = await asyncio.to_thread(self._start, messages, stop, hand_over, kwargs)
+        call.row.future.add_done_callback(lambda _: hand_over(None))
+        try:
+            while piece := await _next(pieces, call):
+                chunk = _chunk(piece)
+                if run_manager:
+                    await run_manager.on_llm_new_token(piece.text, chunk=chunk)
+                yield chunk
+            chunk = _last_chunk(call, call.row.future.result())
+            if run_manager:
+                await run_manager.on_llm_new_token("", chunk=chunk)
+            yield chunk
+        finally:
+            call.row.future.cancel()
+
+    def _start(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        on_piece: Callable[[Piece], object] | None,
+        kwargs: Mapping[str, Any],
+    ) -> _Call:
+        """Load the model if need be, prepare the prompt, and set the model to work."""
+        options = self._options(stop, kwargs)
+        timeout = options.pop("timeout")
+        model_name = options.pop("model")
+        settings = Settings(**options)
+        engine = get_engine(self._spec(model_name))
+        started = time.monotonic()
+        turns, images = chat_turns(messages, self._load_image)
+        prompt = engine.encode(turns, images)
+        row = Row(prompt, prompt.length, settings, engine.decode, on_piece)
+        seat = current_seat.get()
+        if seat is None:
+            engine.submit([row])
+        else:
+            seat.join(row, engine.submit)
+        deadline = None if timeout is None else started + timeout
+        return _Call(row, engine, model_name, started, deadline)
+
+    def _options(self, stop: list[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of one call: the instance's, and over them those of the call."""
+        options = {
+            name: getattr(self, name)
+            for name in ("model", "max_tokens", "temperature", "seed", "logprobs", "timeout")
+        }
+        unknown = set(kwargs) - set(options) - {"stream"}
+        if unknown:
+            raise ValueError(
+                f"ChatTransformers does not know {', '.join(map(repr, sorted(unknown)))}; a call "
+                f"takes {', '.join(options)} and stop."
+            )
+        options |= {name: value for name, value in kwargs.items() if name != "stream"}
+        # The same checks as for the instance's own fields.
+        ChatTransformers.model_validate(options)
+        options["stop"] = tuple(self.stop or () if stop is None else stop)
+        if "" in options["stop"]:
+            raise ValueError("A stop string must not be empty.")
+        return options
+
+    def _spec(self, model: str | None = None) -> ModelSpec:
+        return ModelSpec(
+            model=model or self.model,
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.device,
+            attention=self.attention,
+            threads=self.threads,
+        )
+
+    def _load_image(self, block: Mapping[str, Any]) -> Image.Image:
+        image = block_image(block, allow_fetch=self.allow_fetch)
+        if self.max_pixels is None or image.width * image.height <= self.max_pixels:
+            return image
+        scale = (self.max_pixels / (image.width * image.height)) ** 0.5
+        size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+        return image.resize(size, Image.Resampling.BICUBIC)
+
+
+async def _next(pieces: "asyncio.Queue[Piece | None]", call: _Call) -> Piece | None:
+    try:
+        async with asyncio.timeout(call.remaining()):
+            return await pieces.get()
+    except TimeoutError as error:
+        raise _too_slow(call) from error
+
+
+def _too_slow(call: _Call) -> TimeoutError:
+    limit = (call.deadline or call.started) - call.started
+    return TimeoutError(
+        f"The model {call.model_name!r} did not finish within its timeout of {limit:g} seconds; "
+        "raise the timeout or lower max_tokens."
+    )
+
+
+def _usage(completion: Completion) -> UsageMetadata:
+    return UsageMetadata(
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+        total_tokens=completion.input_tokens + completion.output_tokens,
+        input_token_details=InputTokenDetails(cache_read=0),
+    )
+
+
+def _metadata(call: _Call, completion: Completion) -> dict[str, Any]:
+    return {
+        "model_name": call.model_name,
+        "finish_reason": completion.finish_reason,
+        "seconds": time.monotonic() - call.started,
+    }
+
+
+def _result(call: _Call, completion: Completion) -> ChatResult:
+    metadata = _metadata(call, completion)
+    if call.row.settings.logprobs:
+        metadata["logprobs"] = {"content": list(completion.logprobs)}
+    message = AIMessage(
+        content=completion.text, usage_metadata=_usage(completion), response_metadata=metadata
+    )
+    return ChatResult(generations=[ChatGeneration(message=message, generation_info=metadata)])
+
+
+def _chunk(piece: Piece) -> ChatGenerationChunk:
+    info = {"logprobs": {"content": list(piece.logprobs)}} if piece.logprobs else None
+    return ChatGenerationChunk(message=AIMessageChunk(content=piece.text), generation_info=info)
+
+
+def _last_chunk(call: _Call, completion: Completion) -> ChatGenerationChunk:
+    message = AIMessageChunk(content="", usage_metadata=_usage(completion), chunk_position="last")
+    return ChatGenerationChunk(message=message, generation_info=_metadata(call, completion))
