@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
-from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from ..answers import AnswerType, Verdict
+from .conversation import Conversation
 
 Role = Literal["small", "large", "judge"]
 CallStyle = Literal["direct", "explain", "reason", "transfer", "judge"]
@@ -98,7 +98,7 @@ class MAIInput(TypedDict, total=False):
             "free_text".
     """
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Annotated[list[AnyMessage], Conversation]
     question: Annotated[str, EphemeralValue]
     images: Annotated[list[str], EphemeralValue]
     choices: Annotated[list[str], EphemeralValue]
@@ -120,7 +120,7 @@ class MAIOutput(TypedDict):
     """
 
     answer: str
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Annotated[list[AnyMessage], Conversation]
     route: Route
     fallback: Fallback | None
     calls: list[ModelCall]
@@ -129,7 +129,7 @@ class MAIOutput(TypedDict):
 class MAIState(TypedDict, total=False):
     """The whole state: input (gone after `prepare` has read it), working keys, output."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Annotated[list[AnyMessage], Conversation]
     question: Annotated[str, EphemeralValue]
     images: Annotated[list[str], EphemeralValue]
     choices: Annotated[list[str], EphemeralValue]

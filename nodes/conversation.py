@@ -1,0 +1,84 @@
+"""The channel of `messages`: as LangGraph's own, but its checkpoints do not repeat the pictures.
+
+A checkpointer that stores whole checkpoints writes a message once a step: a picture inside it would
+be stored some ten times in a run. Here it goes to the cache folder once, under its content hash,
+and the checkpoint names it. Reading the checkpoint puts it back, so nobody sees a difference.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.channels import BinaryOperatorAggregate
+from langgraph.graph.message import add_messages
+from typing_extensions import Self, override
+
+from ..models.image_store import read_stored, store_image
+
+_MARK = "langgraph-mai-stored:"
+_WORTH_STORING = 4096  # characters
+
+
+class Conversation(BinaryOperatorAggregate[Any]):
+    """Messages, merged by id; base64 data inside them is stored once, not in every checkpoint."""
+
+    def __init__(self, typ: Any, operator: Callable[[Any, Any], Any] = add_messages) -> None:
+        super().__init__(typ, operator)
+
+    @override
+    def checkpoint(self) -> Any:
+        value = super().checkpoint()
+        return [_with(m, _put_away) for m in value] if isinstance(value, list) else value
+
+    @override
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        channel = super().from_checkpoint(checkpoint)
+        if isinstance(channel.value, list):
+            channel.value = [_with(m, _take_back) for m in channel.value]
+        return channel
+
+
+def _with(message: BaseMessage, change: Callable[[str], str]) -> BaseMessage:
+    """The message with the texts inside its blocks changed; the same object if none is."""
+    if isinstance(message.content, str):
+        return message
+    content = _changed(message.content, change)
+    if content == message.content:
+        return message
+    return message.model_copy(update={"content": content})
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _changed(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_changed(inner, change) for inner in value]
+    return value
+
+
+def _put_away(text: str) -> str:
+    """Base64 data, alone or in a data URI, as the name of the file that now holds it."""
+    if len(text) < _WORTH_STORING:
+        return text
+    head, comma, data = text.rpartition(",") if text.startswith("data:") else ("", "", text)
+    try:
+        content = base64.b64decode(data, validate=True)
+        if base64.b64encode(content).decode("ascii") != data:
+            return text  # Another way to write base64; it could not be put back as it was.
+        mime_type = head.removeprefix("data:").partition(";")[0] or "image/bin"
+        name = store_image(content, mime_type).name
+    except (binascii.Error, OSError, ValueError):
+        return text
+    return f"{_MARK}{name} {head}{comma}"
+
+
+def _take_back(text: str) -> str:
+    if not text.startswith(_MARK):
+        return text
+    name, _, head = text.removeprefix(_MARK).partition(" ")
+    content = read_stored(name)
+    return text if content is None else head + base64.b64encode(content).decode("ascii")

@@ -1,0 +1,99 @@
+import operator
+from typing import Annotated, Any
+
+import pytest
+from fakes import PROMPTS, models
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
+
+from langgraph_mai import MAIInputError, create_mai
+
+
+class Parent(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    calls: Annotated[list[Any], operator.add]
+    question: str
+    answer: str
+    route: str
+
+
+def parent_of(node, checkpointer=None, state=Parent):
+    graph = StateGraph(state)
+    graph.add_node("mai", node)
+    graph.add_edge(START, "mai")
+    graph.add_edge("mai", END)
+    return graph.compile(checkpointer=checkpointer)
+
+
+def mai(route="reasoned", **options):
+    return create_mai(*models(route), prompts=PROMPTS, **options)
+
+
+def test_as_a_node_it_fills_the_shared_keys():
+    result = parent_of(mai()).invoke({"question": "Is it red?"})
+    assert (result["answer"], result["route"]) == ("yes", "reasoned")
+    assert [message.type for message in result["messages"]] == ["ai"]
+
+
+def test_keys_with_a_reducer_are_not_doubled():
+    given = {
+        "messages": [HumanMessage("Hello"), HumanMessage("Is it red?")],
+        "calls": ["a call of the parent's own"],
+    }
+    result = parent_of(mai()).invoke(given)
+    assert [message.type for message in result["messages"]] == ["human", "human", "ai"]
+    assert len(result["calls"]) == 1 + 3
+    assert len({message.id for message in result["messages"]}) == 3
+
+
+def test_a_wrapper_node_works_too():
+    inner = mai()
+
+    def wrapper(state: Parent) -> Parent:
+        return {"answer": inner.invoke({"question": state["question"]})["answer"]}
+
+    assert parent_of(wrapper).invoke({"question": "Is it red?"})["answer"] == "yes"
+
+
+async def test_both_work_in_an_event_loop():
+    inner = mai()
+
+    async def wrapper(state: Parent) -> Parent:
+        return {"answer": (await inner.ainvoke({"question": state["question"]}))["answer"]}
+
+    for node in (inner, wrapper):
+        result = await parent_of(node).ainvoke({"question": "Is it red?"})
+        assert result["answer"] == "yes"
+
+
+def test_a_parent_without_its_keys_gets_a_clear_error():
+    class Other(TypedDict):
+        query: str
+        answer: str
+
+    with pytest.raises(MAIInputError, match="There is nothing to ask"):
+        parent_of(mai(), state=Other).invoke({"query": "Is it red?"})
+
+
+def test_the_parents_checkpointer_is_inherited():
+    small, large = models("reasoned")
+    inner = create_mai(small, large, prompts=PROMPTS)
+    graph = parent_of(inner, InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    stops = graph.stream({"question": "Is it red?"}, config, subgraphs=True, stream_mode="updates")
+    for namespace, update in stops:
+        if namespace and "large_agent" in update:
+            inside = graph.get_state(config, subgraphs=True).tasks[0].state
+            assert inside.values["task"]["question"] == "Is it red?"
+    assert graph.get_state(config).values["answer"] == "yes"
+
+
+def test_the_six_lines_of_the_readme(tmp_path):
+    small, large = models("direct")
+    graph = StateGraph(Parent)
+    graph.add_sequence([("ask", create_mai(small, large, prompts=PROMPTS))])
+    graph.add_edge(START, "ask")
+    assert graph.compile().invoke({"question": "Is it red?"})["answer"] == "yes"
