@@ -1,0 +1,130 @@
+"""Decides whether two answers are the same."""
+
+import math
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal
+
+from .answer import Answer, Verdict
+from .lists import read_items
+from .number import whole_number
+from .number_formats import Number
+from .text import comparison_key
+from .words import content_words
+
+FREE_TEXT_OVERLAP = 0.6
+"""Two free texts agree from this share of common content words on (F1 of the two bags of words)."""
+
+_NEGATIONS = frozenset({"no", "not", "never", "none", "nobody", "nothing", "neither", "nor", "without"})
+_CONTRASTS = (
+    frozenset("red orange yellow green blue purple pink brown black white grey gray".split()),
+    frozenset("left right above below behind front top bottom".split()),
+    frozenset("man woman boy girl".split()),
+)
+
+
+def agree(a: Answer, b: Answer) -> Verdict:
+    """Whether two answers say the same. Symmetric.
+
+    - yes_no and choice: the same word or letter.
+    - number: the same value (up to float noise), or one is the other rounded to fewer decimals with
+      at least two digits left ("12" and "12.4", not "2" and "2.4"); and no two different units.
+    - short_text: as numbers where both are numbers, as lists where both are lists, else the same
+      normalised words, plural or singular.
+    - list: the same items in any order, each as often.
+    - free_text: see `free_texts_agree`.
+
+    Returns:
+        "abstain" where either answer is an abstention or they are of different kinds.
+    """
+    if a.kind != b.kind or a.value is None or b.value is None:
+        return "abstain"
+    match a.value, b.value:
+        case float() as x, float() as y:
+            same = _same_number(Number(x, a.unit), Number(y, b.unit))
+        case tuple() as x, tuple() as y:
+            same = _same_items(x, y)
+        case str() as x, str() as y:
+            if a.kind == "short_text":
+                same = _same_text(x, y) or _same_list(a.text, b.text)
+            elif a.kind == "free_text":
+                same = free_texts_agree(x, y)
+            else:
+                same = x == y
+        case _:
+            return "abstain"
+    return "agree" if same else "disagree"
+
+
+def free_texts_agree(a: str, b: str) -> bool:
+    """Whether two descriptions say about the same: a default, made to be replaced.
+
+    They must share `FREE_TEXT_OVERLAP` of their content words, mention the same numbers, both hold
+    a negation or neither, and not name different colours, sides or people.
+    """
+    words_a, words_b = content_words(a), content_words(b)
+    if not words_a or not words_b:
+        return a == b
+    bag_a, bag_b = Counter(words_a), Counter(words_b)
+    if _numbers(bag_a) != _numbers(bag_b) or _negated(bag_a) != _negated(bag_b):
+        return False
+    for contrast in _CONTRASTS:
+        named_a, named_b = contrast & bag_a.keys(), contrast & bag_b.keys()
+        if not (named_a <= named_b or named_b <= named_a):
+            return False
+    overlap = 2 * (bag_a & bag_b).total() / (bag_a.total() + bag_b.total())
+    return overlap >= FREE_TEXT_OVERLAP
+
+
+def _same_number(a: Number, b: Number) -> bool:
+    if a.unit and b.unit and a.unit != b.unit:
+        return False
+    if math.isclose(a.value, b.value, rel_tol=1e-9, abs_tol=1e-12):
+        return True
+    return _rounds_to(a.value, b.value) or _rounds_to(b.value, a.value)
+
+
+def _rounds_to(fine: float, coarse: float) -> bool:
+    """Whether a number is another one rounded to fewer decimals, with two digits left at least.
+
+    Two digits keep the difference within 5%. Whole numbers are never rounded: years and counts are
+    the same or they are not.
+    """
+    short, long = Decimal(repr(coarse)).normalize(), Decimal(repr(fine)).normalize()
+    places = min(int(short.as_tuple().exponent), 0)
+    if int(long.as_tuple().exponent) >= places or abs(short).scaleb(-places) < 10:
+        return False
+    if not -30 < long.adjusted() < 15:
+        return False
+    return long.quantize(Decimal(1).scaleb(places), ROUND_HALF_UP) == short
+
+
+def _same_items(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    """Whether two lists hold the same items, as multisets."""
+    rest = list(b)
+    for item in a:
+        found = next((other for other in rest if _same_text(item, other)), None)
+        if found is None:
+            return False
+        rest.remove(found)
+    return not rest
+
+
+def _same_text(a: str, b: str) -> bool:
+    number_a, number_b = whole_number(a), whole_number(b)
+    if number_a and number_b:
+        return _same_number(number_a, number_b)
+    return comparison_key(a) == comparison_key(b)
+
+
+def _same_list(a: str, b: str) -> bool:
+    """Whether two short texts are lists of two items or more, and the same ones."""
+    items_a, items_b = read_items(a) or (), read_items(b) or ()
+    return min(len(items_a), len(items_b)) > 1 and _same_items(items_a, items_b)
+
+
+def _numbers(words: Counter[str]) -> dict[str, int]:
+    return {word: count for word, count in words.items() if word[-1].isdigit()}
+
+
+def _negated(words: Counter[str]) -> bool:
+    return bool(_NEGATIONS & words.keys()) or any(word.endswith("n't") for word in words)

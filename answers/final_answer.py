@@ -1,0 +1,151 @@
+"""Finds the part of a model's output that states its answer."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .plain_text import bare, plain, sentences
+
+_THINK_TAG = re.compile(
+    r"<(/?)(?:think|thinking|thought|reasoning|analysis|scratchpad)>", re.IGNORECASE
+)
+_ANSWER_TAG = re.compile(r"<answer>(.*?)(?:</answer>|$(?!\n))", re.IGNORECASE | re.DOTALL)
+_ANSWER_KEY = re.compile(
+    r"\{ ?\n?[\"'](?:final[_ ])?answer[\"'] ?: ?(?:\"([^\"]*)\"|'([^']*)'|(\[[^\]]*\]|[^,}\n]*))",
+    re.IGNORECASE,
+)
+
+# "Answer: X", "Final answer" as a heading above X, "答案是X".
+_LABEL = r"\banswer ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$|答案(?:是|为|:)"
+# "The answer is X", "the correct option would be X"; not "the answer is not X".
+_STATEMENT = (
+    r"\b(?:answer|(?:correct|best|right) (?:option|choice))(?: to (?:the|this|your) question)? "
+    r"(?:is|was|would be|should be|must be|has to be)\b:?(?! not\b|n't)"
+)
+_BOX = r"\\f?box(?:ed)? ?\{"
+_MARK = re.compile(
+    f"(?P<label>{_LABEL})|(?P<statement>{_STATEMENT})|(?P<box>{_BOX})", re.IGNORECASE | re.MULTILINE
+)
+_MARKS_TRIED = 20  # From the last: an output that loops may hold thousands.
+
+_SUPPOSITION = re.compile(
+    r"\b(?:if|whether|unless|suppose|supposing|assum(?:e|ing)|could|might)\b[^.!?\n]*$",
+    re.IGNORECASE,
+)
+_EXPLANATION = re.compile(
+    r"^(?:explanation|reasoning|rationale|justification|because)\b", re.IGNORECASE | re.MULTILINE
+)
+_CORRECTION = re.compile(
+    r"^(?:but |no,? |oh,? |hmm,? )*(?:wait|actually|correction|i misread|i made a mistake"
+    r"|on second (?:thought|look)|scratch that|i mean)\b",
+    re.IGNORECASE,
+)
+_UNFINISHED = re.compile(
+    r"(?:so|thus|therefore|hence|,| )*(?:the|my)? ?(?:final|correct)? ?answer(?: is)?[ :.]*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    """The part of an output that states the answer.
+
+    Attributes:
+        text: Plain text, without markup; several lines where the output gave several.
+        marked: Whether the output itself marks it as its answer (a label, a box, "the answer is").
+    """
+
+    text: str
+    marked: bool
+
+    @property
+    def first_line(self) -> str:
+        """The first line: of a marked answer, the answer itself, unless it is a list."""
+        return self.text.split("\n", 1)[0]
+
+
+def without_thinking(output: str) -> str | None:
+    """The output without its closed think blocks; None while one is still open.
+
+    Where only a closing tag is present (the prompt held the opening one), the text after it.
+    """
+    visible: list[str] = []
+    inside = False
+    start = 0
+    for tag in _THINK_TAG.finditer(output):
+        closing = bool(tag.group(1))
+        if closing and not inside:
+            visible.clear()
+        elif not inside:
+            visible.append(output[start : tag.start()])
+        inside = not closing
+        start = tag.end()
+    if inside:
+        return None
+    return "\n".join([*visible, output[start:]])
+
+
+def final_answer(output: str) -> FinalAnswer | None:
+    """What the output marks as its answer, by the last mark; else all of it.
+
+    None where there is no answer to read: the output is empty, still thinking, or takes back the
+    answer it marked last without giving another.
+    """
+    visible = without_thinking(output)
+    if visible is None:
+        return None
+    if tagged := _ANSWER_TAG.findall(visible):
+        return _unless_empty(plain(tagged[-1]), marked=True)
+    text = plain(visible)
+    if keys := _ANSWER_KEY.findall(text):
+        return _unless_empty("".join(keys[-1]), marked=True)
+    for marked in _marked_answers(text):
+        answer = _before_explanation(marked)
+        if any(_CORRECTION.match(sentence) for sentence in sentences(answer)[1:]):
+            return None
+        return _unless_empty(answer, marked=True)
+    return _unless_empty(_before_explanation(_corrected(text)), marked=False)
+
+
+def _marked_answers(text: str) -> Iterator[str]:
+    """The text from each mark on, the last mark first; empty ones left out."""
+    marks = list(_MARK.finditer(text))[-_MARKS_TRIED:]
+    for mark in reversed(marks):
+        if mark["statement"] and _SUPPOSITION.search(text, max(0, mark.start() - 200), mark.start()):
+            continue
+        answer = _braced(text, mark.end()) if mark["box"] else text[mark.end() :].strip(" :\n")
+        if bare(answer):
+            yield answer
+
+
+def _braced(text: str, start: int) -> str:
+    """The text from `start` up to the brace that closes the one before it; "" if none does."""
+    depth = 1
+    for position in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[start:position].replace("{", "").replace("}", "")
+    return ""
+
+
+def _before_explanation(text: str) -> str:
+    """The text up to a line that begins an explanation of what stands above it."""
+    explanation = _EXPLANATION.search(text)
+    return text[: explanation.start()] if explanation and explanation.start() else text
+
+
+def _corrected(text: str) -> str:
+    """What follows the last correction ("Wait, it is ..."); all of the text if there is none."""
+    said = sentences(text)
+    for index in range(len(said) - 1, 0, -1):
+        if correction := _CORRECTION.match(said[index]):
+            rest = said[index][correction.end() :].lstrip(" ,:;-")
+            return "\n".join([rest, *said[index + 1 :]])
+    return text
+
+
+def _unless_empty(text: str, *, marked: bool) -> FinalAnswer | None:
+    text = text.strip()
+    if not bare(text) or _UNFINISHED.fullmatch(text):
+        return None
+    return FinalAnswer(text, marked)

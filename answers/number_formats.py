@@ -1,0 +1,207 @@
+"""Finds the numbers in a plain text: digits, words, scales, percentages, units."""
+
+import math
+import re
+from dataclasses import dataclass
+
+_DIGITS = (
+    r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?(?![\d.])|\d{1,3}(?:\.\d{3})+,\d+"  # 1.234.567,8
+    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)(?:\.\d+)?"  # 12,34,567
+    r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)(?:\.\d+)?"  # 1,234 and 1 234
+    r"|\d+(?:\.\d+)?|\.\d+"
+)
+_EUROPEAN = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
+_WORDS = {
+    word: value
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen sixteen seventeen eighteen nineteen".split()
+    )
+} | {
+    word: 10 * tens
+    for tens, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+}
+_FACTOR_WORDS = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_SCALES = {
+    "hundred": 1e2, "thousand": 1e3, "k": 1e3, "K": 1e3, "lakh": 1e5, "million": 1e6, "mn": 1e6,
+    "mln": 1e6, "mio": 1e6, "M": 1e6, "crore": 1e7, "billion": 1e9, "bn": 1e9, "B": 1e9,
+    "trillion": 1e12, "tn": 1e12, "T": 1e12,
+}  # fmt: skip
+_UNITS = {
+    spelling: unit
+    for unit, spellings in {
+        "%": "% percent pct percentage",
+        "$": "$ us$ usd dollar dollars",
+        "€": "€ eur euro euros",
+        "£": "£ gbp",
+        "¥": "¥ jpy yen",
+        "₹": "₹ rs inr rupee rupees",
+        "kg": "kg kgs kilogram kilograms",
+        "g": "g gram grams",
+        "lb": "lb lbs",
+        "km": "km kilometer kilometers kilometre kilometres",
+        "m": "m meter meters metre metres",
+        "cm": "cm centimeter centimeters centimetre centimetres",
+        "mm": "mm millimeter millimeters millimetre millimetres",
+        "mi": "mi mile miles",
+        "ft": "ft foot feet",
+        "in": "inch inches",
+        "km/h": "km/h kmh kph",
+        "mph": "mph",
+        "s": "s sec secs second seconds",
+        "min": "min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "days": "day days",
+        "years": "year years yr yrs",
+        "°": "° degree degrees",
+        "°C": "°c celsius",
+        "°F": "°f fahrenheit",
+        "times": "x times",
+    }.items()
+    for spelling in spellings.split()
+}
+
+_WORD = "|".join([*_WORDS, *_FACTOR_WORDS])
+_SIGN = r"(?:(?<![\w)])[-+](?=[\d.$€£¥₹])|\b(?:minus|negative) )?"
+_CURRENCY = r"(?:(?:\bUS ?)?[$€£¥₹] ?|\b(?:USD|EUR|GBP|INR|Rs\.?) )?"
+_NUMBER = re.compile(
+    rf"(?P<sign>{_SIGN})(?P<currency>{_CURRENCY})(?:"
+    # Not within a word, a list without blanks, a date, a time, or a name (COVID-19).
+    r"(?<![\w^.])(?<!\d[,/:])(?<![A-Za-z]-)"
+    rf"(?:(?P<over>\d{{1,15}})/(?P<under>\d{{1,15}})(?![/\d])|(?P<digits>{_DIGITS}))"
+    r"(?:e(?P<e>[-+]?\d{1,3})| ?[×x*] ?10\^\{?(?P<power>-?\d{1,3})\}?)?"
+    rf"|\b(?P<words>(?:{_WORD})(?:(?:[ -]| and )(?:{_WORD}))*)\b(?!-\w))",
+    re.IGNORECASE,
+)
+_SCALE = re.compile(
+    r" ?((?i:hundred|thousand|million|billion|trillion|mn|mln|mio|bn|tn|lakh|crore)|[kKMB]"
+    r"|(?<=\d)T)(?!\w)"
+)
+_MILLIONS = re.compile(r"m\b")  # After a currency only: "$5m"; else it is metres.
+_UNIT = re.compile(r" ?(%|[Pp]er ?cent\b|[Pp]ercentage points?\b|km/h\b|°[CF]?|[$€£¥₹]|[A-Za-z]+\b)")
+# What may not follow a number: 1_2, 3:4, 1990s, 2nd, 50+, two thirds, two and a half.
+_BROKEN = re.compile(
+    r"[\w^]|[,.:/]\d|\+|(?:[ -]| and a )(?:half|halves|third|quarter|fourth|fifth|tenth)s?\b",
+    re.IGNORECASE,
+)
+_BOUND = re.compile(
+    r"(?:\b(?:more|less|fewer|greater|higher|lower|larger|smaller|other) than|\b(?:over|above|under"
+    r"|below|at least|at most|up to|nearly|almost|exceeds?|exceeding|beyond)|[<>≤≥]) ?$",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r" ?(?:-|to|~|±) ?", re.IGNORECASE)
+# "One" is a number in "there is one", "one dog"; in "the left one" or "one of them" it is none.
+_ONE_COUNTS_AFTER = re.compile(
+    r"(?:^|[=:(]|\b(?:is|are|was|were|be|only|just|exactly|about|see|shows?|has|have|contains?"
+    r"|total|total of|equals?|minus|there's))[ (]*$",
+    re.IGNORECASE,
+)
+_ONE_IS_PRONOUN_BEFORE = re.compile(
+    r" (?:of|can|could|may|might|must|should|would|that|which|who)\b", re.IGNORECASE
+)
+_PREFIXED = ("$", "€", "£", "¥", "₹")
+_NEAR = 30  # How many characters before a number can tell what it is.
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number and its unit ("" where none was written)."""
+
+    value: float
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberMention:
+    """A number in a text, at text[start:end]."""
+
+    number: Number
+    start: int
+    end: int
+
+
+def number_mentions(text: str) -> list[NumberMention]:
+    """The numbers of a plain text that are exact values, in order.
+
+    No bounds ("more than 5"), ranges ("5 to 7"), ratios, dates, ordinals, or parts of names.
+    """
+    found = [mention for match in _NUMBER.finditer(text) if (mention := _mention(text, match))]
+    in_range = {
+        mention
+        for first, second in zip(found, found[1:], strict=False)
+        if _RANGE.fullmatch(text, first.end, second.start)
+        for mention in (first, second)
+    }
+    return [mention for mention in found if mention not in in_range]
+
+
+def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
+    """The number at a match, with its scale and unit; None if it is not an exact value."""
+    before = text[max(0, match.start() - _NEAR) : match.start()]
+    value = _spelled_value(match["words"].lower()) if match["words"] else _digits_value(match)
+    end = match.end()
+    if value is None or _BOUND.search(before):
+        return None
+    if match["words"] and match["words"].lower() == "one":
+        if not _ONE_COUNTS_AFTER.search(before) or _ONE_IS_PRONOUN_BEFORE.match(text, end):
+            return None
+    currency = _unit(match["currency"])
+    if scale := _SCALE.match(text, end):
+        word = scale[1] if len(scale[1]) == 1 else scale[1].lower()
+        value, end = value * _SCALES[word], scale.end()
+    elif currency and _MILLIONS.match(text, end):
+        value, end = value * 1e6, end + 1
+    unit = ""
+    if (written := _UNIT.match(text, end)) and (unit := _unit(written[1])):
+        end = written.end()
+    if _BROKEN.match(text, end) or not math.isfinite(value):
+        return None
+    if match["sign"].strip().lower() in ("-", "minus", "negative"):
+        value = -value
+    return NumberMention(Number(value, currency or unit), match.start(), end)
+
+
+def _unit(written: str) -> str:
+    """The unit that a word or sign stands for; "" for any other word."""
+    written = written.strip(" .")
+    if written.lower().startswith("per"):
+        return "%"
+    return _UNITS.get(written if len(written) == 1 else written.lower(), "")
+
+
+def _digits_value(match: re.Match[str]) -> float | None:
+    if match["under"]:
+        return int(match["over"]) / int(match["under"]) if int(match["under"]) else None
+    digits = match["digits"].replace(" ", "")
+    if _EUROPEAN.fullmatch(digits):
+        digits = digits.replace(".", "").replace(",", ".")
+    return float(f"{digits.replace(',', '')}e{match['e'] or match['power'] or 0}")
+
+
+def _spelled_value(words: str) -> float | None:
+    """The value of number words, or None if they are not one number ("two and three")."""
+    total = part = 0  # `part` is what the next "thousand" or "million" multiplies.
+    for word in re.split(r"[ -]+", words):
+        if word == "and":
+            continue
+        if factor := _FACTOR_WORDS.get(word):
+            if not part or (factor >= 1000 and 0 < total <= factor):
+                return None
+            part *= factor
+            if factor >= 1000:
+                total, part = total + part, 0
+        else:
+            value = _WORDS[word]
+            room = 100 if value >= 10 else 10  # 20 goes after a hundred, 3 after a twenty.
+            if part % room or (value < 10 and part % 100 == 10) or (not value and words != word):
+                return None
+            part += value
+    return float(total + part)
+
+
+def format_number(value: float, unit: str = "") -> str:
+    """A number as people write it: "1234", "12%", "$5000000", "9 kg"."""
+    digits = f"{value:.0f}" if value.is_integer() else repr(value)
+    if unit in _PREFIXED:
+        return f"-{unit}{digits[1:]}" if value < 0 else unit + digits
+    return digits + unit if unit in ("", "%") else f"{digits} {unit}"

@@ -1,0 +1,74 @@
+"""Reads a model's output as an answer of a given type."""
+
+from collections.abc import Sequence
+
+from .answer import Answer, AnswerType
+from .choice import read_choice
+from .final_answer import FinalAnswer, final_answer
+from .lists import read_items
+from .number import read_number
+from .plain_text import plain
+from .question_type import split_choices
+from .refusal import declines
+from .text import compared_form, normalised, read_short_text
+from .yes_no import read_yes_no
+
+_SPEAKER = "A: "
+
+
+def parse(
+    text: str, answer_type: AnswerType, choices: Sequence[str] = (), question: str = ""
+) -> Answer:
+    """Reads what a model answered, or that it did not.
+
+    Args:
+        text: The model's output, whole: with think blocks, Markdown, labels, explanations.
+        answer_type: What to read it as.
+        choices: The options of a choice, in the order of their letters; by default those that the
+            question lists.
+        question: What was asked. It tells what a bare statement is about, and whether a fraction
+            stands for a percentage.
+
+    Returns:
+        An answer whose value is None where the output states no answer of this type, or more than
+        one: it is empty, unfinished, a refusal, or contradicts itself.
+    """
+    final = final_answer(text)
+    if final is None:
+        return Answer(answer_type, None, "")
+    if answer_type == "choice":
+        options = tuple(choices) or split_choices(question)[1]
+        return Answer("choice", read_choice(final, options, question), final.text)
+    final = FinalAnswer(final.text.removeprefix(_SPEAKER), final.marked)
+    question = plain(question)
+    if answer_type == "yes_no":
+        return Answer("yes_no", read_yes_no(_stated(final), question), final.text)
+    if declines(_stated(final)):
+        return Answer(answer_type, None, final.text)
+    if answer_type == "number":
+        return _number(final, question)
+    if answer_type == "short_text":
+        value, phrase = read_short_text(final, question) or (None, final.text)
+        return Answer("short_text", value, phrase)
+    if answer_type == "list":
+        return _list(final, question)
+    return Answer("free_text", normalised(final.text) or None, final.text)
+
+
+def _stated(final: FinalAnswer) -> str:
+    """The text that states the answer: all of an unmarked output, the first line of a marked one."""
+    return final.first_line if final.marked else final.text
+
+
+def _number(final: FinalAnswer, question: str) -> Answer:
+    number = read_number(_stated(final), question)
+    if number is None:
+        return Answer("number", None, final.text)
+    return Answer("number", number.value, _stated(final), number.unit)
+
+
+def _list(final: FinalAnswer, question: str) -> Answer:
+    items = read_items(final.text)
+    if items is None:
+        return Answer("list", None, final.text)
+    return Answer("list", tuple(compared_form(item, question) for item in items), ", ".join(items))

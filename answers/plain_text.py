@@ -1,0 +1,93 @@
+"""Model output as plain text: one spelling for characters, no markup, sentences and words."""
+
+import re
+import unicodedata
+
+_CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛′`´", "'"),
+        **dict.fromkeys("“”„‟″«»", '"'),
+        **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", None),
+        "⁄": "/",
+        "。": ". ",
+        "、": ", ",
+        "，": ", ",
+        "：": ": ",
+        "；": "; ",
+        "！": "! ",
+        "？": "? ",
+    }
+)
+# NFKC would glue these to the number before them: 3½ would become 31/2, and 10⁶ would become 106.
+_FRACTION_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
+_SUPERSCRIPT_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹⁻])")
+
+_LATEX = (
+    (re.compile(r"\\[dt]?frac\{(-?\d{1,15})\}\{(\d{1,15})\}"), r"\1/\2"),
+    (re.compile(r"\\(?:text|mathrm|mathbf|mathit|mathsf|operatorname)(?:bf|it|rm)?(?=\{)"), ""),
+    (re.compile(r"\\(?:times|cdot)\b ?"), "×"),
+    (re.compile(r"\\[,;:! ]|\\q?quad\b"), " "),
+    (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
+    (re.compile(r"\\%"), "%"),
+    (re.compile(r"\\(?=[$&#_])"), ""),
+    (re.compile(r"\$(?=\\)|(?<=\})\$"), ""),
+)
+_LINE_BREAK_TAG = re.compile(r"<br\s{0,3}/?>|</p>|</li>", re.IGNORECASE)
+_EMPHASIS = re.compile(
+    r"</?(?:b|i|u|em|strong|p|span|code|mark|ul|ol|li)>"
+    r"|\*\*+|(?<!\d)\*(?=\S)|(?<=\S)\*(?!\d)"
+    r"|__+|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)"
+    r"|~~|'''\w*",
+    re.IGNORECASE,
+)
+_LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE)
+
+_SENTENCE_END = re.compile(r"[.!?]+[\"')\]]?(?=\s|$)|\n+")
+_NO_SENTENCE_END = re.compile(
+    r"(?:^(?:[A-Za-z]|\d{1,3})|(?:[A-Z]\.)[A-Z]|\b(?:St|Mr|Mrs|Ms|Dr|Mt|Ft|No|vs|ca|approx|e\.g|i\.e))\.$"
+)
+
+
+def plain(text: str) -> str:
+    r"""The text without markup and with one spelling for each kind of quote, dash, blank and digit.
+
+    Full-width and other compatibility characters become plain ones; Markdown, HTML and LaTeX
+    dressing goes, but for the braces of `\boxed{...}`. Line breaks stay.
+    """
+    if not text.isascii():
+        text = _SUPERSCRIPT_AFTER_DIGIT.sub("^", _FRACTION_AFTER_DIGIT.sub(" ", text))
+        text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS)).translate(_CHARACTERS)
+        text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    text = text.replace("`", "'")
+    if "\\" in text:
+        for pattern, replacement in _LATEX:
+            text = pattern.sub(replacement, text)
+    text = _LINE_BREAK_TAG.sub("\n", text)
+    text = _LINE_MARK.sub("", _EMPHASIS.sub("", text))
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a plain text, without their blanks, with their full stops."""
+    found: list[str] = []
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        piece = text[start : end.end()].strip()
+        if "\n" in end.group() or not _NO_SENTENCE_END.search(piece[-12:]):
+            found.append(piece)
+            start = end.end()
+    found.append(text[start:].strip())
+    return [piece for piece in found if piece.strip(" .")]
+
+
+def bare(text: str) -> str:
+    """The text without the quotes, brackets, full stops and blanks around it."""
+    previous = None
+    while text != previous:
+        previous = text
+        text = text.strip(" \n\t\"',;:.!?")
+        if len(text) > 1 and (text[0], text[-1]) in (("(", ")"), ("[", "]"), ("{", "}"), ("<", ">")):
+            text = text[1:-1]
+    return text

@@ -1,0 +1,131 @@
+"""Tells from a question which type its answer has, and which choices it lists."""
+
+import re
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from .answer import AnswerType
+from .plain_text import plain, sentences
+
+_OPTION_LINE = re.compile(r"\s*(?:[(\[]([A-Za-z])[)\]]|([A-Z])[.):])[ \t]*(\S.*)")
+_INLINE_OPTION = re.compile(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Z])[.):])[ \t]+(?=\S)")
+_HEADING = re.compile(r"\s*(?:(?:the |answer )?(?:options|choices)(?: are)?)\s*:?\s*", re.IGNORECASE)
+_ANSWER_FORMAT = re.compile(
+    r"\s*(?:please )?(?:answer|respond|reply|select|choose|pick|give|provide)\b.*"
+    r"\b(?:letters?|options?|choices?|answer|above|given)\b.*",
+    re.IGNORECASE,
+)
+
+_REQUEST = re.compile(
+    r"(?:(?:please|(?:can|could|would|will) you) )+(?=(?:please )?(?:tell me|describe|list|name|count"
+    r"|explain|give|read|write|caption|summari[sz]e)\b)|(?:please )?tell me ",
+    re.IGNORECASE,
+)
+_SAYS_YES_OR_NO = re.compile(r"\byes (?:or|/) no\b|\byes/no\b|吗", re.IGNORECASE)
+_YES_NO = re.compile(
+    r"(?:is|are|was|were|am|do|does|did|can|could|has|have|had|will|would|should|may|might"
+    r"|isn't|aren't|doesn't|don't|didn't|can't)\b",
+    re.IGNORECASE,
+)
+_EXISTENCE = re.compile(r"(?:is|are|was|were) there\b", re.IGNORECASE)
+_ALTERNATIVE = re.compile(
+    r"\bor\b(?! (?:not|any|more|less|fewer|later|earlier|equal)\b)", re.IGNORECASE
+)
+_NUMBER = re.compile(
+    r"\bhow (?:many|much|old|tall|high|far|long|wide|deep|heavy|fast)\b"
+    r"|\b(?:what|which) (?:(?:is|was|are|were) )?(?:the )?(?:\w+ ){0,2}?(?:percentages?|percent"
+    r"|fraction|proportion|share|number|total|sum|average|mean|median|count|year|difference in)\b"
+    r"|^(?:count|calculate|compute)\b|多少|几",
+    re.IGNORECASE,
+)
+_LIST = re.compile(
+    r"(?:list|enumerate)\b|name (?:all|(?:the )?(?:two|three|four|five|six))\b"
+    r"|.*\b(?:what|which) (?:are the )?(?:two|three|four|five|six)\b",
+    re.IGNORECASE,
+)
+_FREE_TEXT = re.compile(
+    r"(?:describe|explain|summari[sz]e|write|caption|discuss|give (?:me )?(?:a|an) (?:\w+ )?"
+    r"(?:description|summary|caption))\b|why\b|how (?:do|does|did|can|could|would|should|is|are)\b"
+    r"|what(?: is|'s) (?:happening|going on)\b",
+    re.IGNORECASE,
+)
+
+
+def infer_answer_type(question: str, choices: Sequence[str] = ()) -> AnswerType:
+    """The type that the answer to a question has: what "auto" means.
+
+    Only clear forms decide: choices given or listed, "is there", "how many", "list", "describe".
+    Everything else is a short text, in which numbers and lists are compared as such.
+    """
+    stem, listed = split_choices(question)
+    if choices or listed:
+        return "choice"
+    if _SAYS_YES_OR_NO.search(stem):
+        return "yes_no"
+    asked = _REQUEST.sub("", _question_sentence(stem), count=2)
+    if _FREE_TEXT.match(asked):
+        return "free_text"
+    if _LIST.match(asked):
+        return "list"
+    if _EXISTENCE.match(asked) or (_YES_NO.match(asked) and not _ALTERNATIVE.search(asked)):
+        return "yes_no"
+    return "number" if _NUMBER.search(asked) else "short_text"
+
+
+def split_choices(question: str) -> tuple[str, tuple[str, ...]]:
+    """Takes the options that a question lists out of it.
+
+    Options are lettered from A on, at least two, each on its line ("A. x", "(A) x", "A) x") or all
+    on one. A heading above them ("Options:") and a request below to answer with a letter go too,
+    since prompts say in their own way how to answer; other text below joins the question.
+
+    Returns:
+        The question without its options, and their texts; the question itself and () if it lists
+        none.
+    """
+    lines = question.splitlines()
+    for first in range(len(lines) - 1, -1, -1):
+        before, texts, end = _options_from(lines, first)
+        if len(texts) >= 2:
+            above = [*lines[:first], before]
+            while above and (not above[-1].strip() or _HEADING.fullmatch(above[-1])):
+                above.pop()
+            below = [line for line in lines[end:] if not _ANSWER_FORMAT.fullmatch(line)]
+            return "\n".join([*above, *below]).strip(), texts
+    return question, ()
+
+
+def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], int]:
+    """The options that start on a line: the text before them, theirs, the index after them."""
+    inline = list(_INLINE_OPTION.finditer(lines[first]))
+    for start in range(len(inline) - 1, -1, -1):
+        marks = inline[start:]
+        if len(marks) >= 2 and _lettered([mark[1] or mark[2] for mark in marks]):
+            ends = [mark.start() for mark in marks[1:]] + [len(lines[first])]
+            texts = [
+                lines[first][mark.end() : end].strip(" ,;")
+                for mark, end in zip(marks, ends, strict=True)
+            ]
+            return lines[first][: marks[0].start()].rstrip(), tuple(texts), first + 1
+    found: list[str] = []
+    index = first
+    while index < len(lines):
+        option = _OPTION_LINE.fullmatch(lines[index])
+        if option and (option[1] or option[2]).upper() == ascii_uppercase[len(found) % 26]:
+            found.append(option[3].strip())
+        elif lines[index].strip() or not found:
+            break
+        index += 1
+    return "", tuple(found), index
+
+
+def _lettered(letters: Sequence[str]) -> bool:
+    """Whether letters run from A on without a gap."""
+    return "".join(letters).upper() == ascii_uppercase[: len(letters)]
+
+
+def _question_sentence(text: str) -> str:
+    """The last sentence that ends with a question mark, or else the first."""
+    said = sentences(plain(text))
+    questions = [sentence for sentence in said if sentence.endswith("?")]
+    return (questions or said or [""])[-1 if questions else 0]

@@ -1,0 +1,145 @@
+"""Short texts: finds them in a final answer and brings them into one form."""
+
+import re
+
+from .final_answer import FinalAnswer
+from .number import whole_number
+from .number_formats import format_number
+from .plain_text import bare, sentences
+from .words import ARTICLES, content_words, fold, singular, tokens
+
+_PHRASE_WORDS = 5
+_ANSWER_WORDS = 20
+_NUMBER_WORDS = {
+    word: str(value)
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve".split()
+    )
+}
+_ALIASES = {
+    "us": "united states",
+    "usa": "united states",
+    "u s": "united states",
+    "u s a": "united states",
+    "united states of america": "united states",
+    "uk": "united kingdom",
+    "u k": "united kingdom",
+    "uae": "united arab emirates",
+    "eu": "european union",
+}
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_LEAD_IN = re.compile(
+    r"(?:it|this|that|they|these|those)(?: is| are| was| were|'s|'re) |there (?:is|are) ",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"\b(?:is|are|was|were|has|have|had|shows?|can|let|need|looking)\b", re.I)
+_COMMENT = re.compile(
+    r"(?:it|this|that|the|they|there|these|as|since|because|i|in|based|we|you|he|she)\b", re.I
+)
+_WORD_SPAN = re.compile(r"\S+")
+
+
+def normalised(text: str) -> str:
+    """A plain text as it is compared: one case, no accents, punctuation or articles.
+
+    Numbers keep their value: "1,234 Dogs" and "1234 dogs", "three dogs" and "3 dogs", "18-24" and
+    "18 to 24" come out alike. A text of punctuation alone stays as it is.
+    """
+    words = [_NUMBER_WORDS.get(word, word) for word in tokens(text)]
+    words = ["%" if word in ("percent", "pct") else _plain_number(word) for word in words]
+    kept = [
+        word
+        for index, word in enumerate(words)
+        if not (word in ARTICLES and index + 1 < len(words))
+        and not (word == "to" and _between_numbers(words, index))
+    ]
+    joined = " ".join(kept) or "".join(fold(text).split())
+    return _ALIASES.get(joined, joined)
+
+
+def comparison_key(text: str) -> tuple[str, ...]:
+    """What two short texts must share to be the same: their normalised words, in the singular."""
+    return tuple(singular(word) for word in normalised(text).split())
+
+
+def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] | None:
+    """The phrase that a final answer gives: its normalised form, and as it was written.
+
+    A phrase that is a number comes out in one form ("12%", "5000000"). None where the answer is
+    longer than a short text, or gives several phrases.
+    """
+    phrase = _phrase(answer)
+    if phrase is None:
+        return None
+    phrase = _without_echo(_LEAD_IN.sub("", phrase, count=1), question)
+    value = compared_form(phrase, question)
+    return (value, phrase) if value else None
+
+
+def compared_form(phrase: str, question: str = "") -> str:
+    """A phrase normalised; one that is a number as this number ("12%", "$5000000")."""
+    number = whole_number(phrase, question)
+    return format_number(number.value, number.unit) if number else normalised(phrase)
+
+
+def _phrase(answer: FinalAnswer) -> str | None:
+    lines = answer.text.split("\n")
+    line: str | None = lines[0]
+    if len(lines) > 1 and not answer.marked:
+        line = _phrase_among(lines)
+    if line is None:
+        return None
+    said = sentences(line)
+    if len(said) > 1 and _is_phrase(said[0]) and _COMMENT.match(said[1]):
+        line = said[0]
+    return bare(line) if len(line.split()) <= _ANSWER_WORDS else None
+
+
+def _phrase_among(lines: list[str]) -> str | None:
+    """The one phrase at the start or end of an output of several lines.
+
+    Few lines that are all phrases are one text (a sign reads "NO / PARKING").
+    """
+    phrases = [line for line in (lines[0], lines[-1]) if _is_phrase(line)]
+    if len(lines) <= 3 and all(map(_is_phrase, lines)):
+        return " ".join(lines)
+    if len({comparison_key(phrase) for phrase in phrases}) == 1:
+        return phrases[0]
+    return None
+
+
+def _is_phrase(text: str) -> bool:
+    """Whether a text is a few words and no clause."""
+    if text.endswith(":") or len(text.split()) > _PHRASE_WORDS:
+        return False
+    return not _CLAUSE.search(text)
+
+
+def _without_echo(phrase: str, question: str) -> str:
+    """The phrase without the words it repeats from the question: "The car is red" gives "red".
+
+    Only where what is new is one piece at the start or at the end; else the phrase as it is, since
+    the order of the words may matter ("the dog is behind the car").
+    """
+    asked = set(content_words(question))
+    words = list(_WORD_SPAN.finditer(phrase))
+    said = [content_words(word.group()) for word in words]
+    new = [i for i, found in enumerate(said) if any(word not in asked for word in found)]
+    echoed = [i for i, found in enumerate(said) if any(word in asked for word in found)]
+    if not new or not echoed or not (new[-1] < echoed[0] or echoed[-1] < new[0]):
+        return phrase
+    return bare(phrase[words[new[0]].start() : words[new[-1]].end()])
+
+
+def _plain_number(word: str) -> str:
+    """A number token without thousands separators and without zeros after its point."""
+    if _THOUSANDS.fullmatch(word.lstrip("-")):
+        word = word.replace(",", "")
+    if "." in word and word[-1].isdigit():
+        word = word.rstrip("0").rstrip(".")
+    return word
+
+
+def _between_numbers(words: list[str], index: int) -> bool:
+    around = words[index - 1 : index] + words[index + 1 : index + 2]
+    return len(around) == 2 and all(word[-1].isdigit() for word in around)
