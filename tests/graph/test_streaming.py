@@ -1,0 +1,90 @@
+import asyncio
+
+import pytest
+from fakes import PROMPTS, StreamingModel, models
+from langgraph.graph import START, StateGraph
+
+from langgraph_mai import MAIState, create_mai, create_strategy
+
+QUESTION = {"question": "Is it red?"}
+
+
+def collect(graph, mode, way="stream"):
+    if way == "stream":
+        return list(graph.stream(QUESTION, stream_mode=mode, subgraphs=True))
+
+    async def gather():
+        return [event async for event in graph.astream(QUESTION, stream_mode=mode, subgraphs=True)]
+
+    return asyncio.run(gather())
+
+
+def nested(inner):
+    graph = StateGraph(MAIState)
+    graph.add_node("inner", inner)
+    graph.add_edge(START, "inner")
+    return graph.compile()
+
+
+@pytest.fixture(params=["alone", "nested"])
+def graph(request):
+    inner = create_mai(*models("transferred", StreamingModel), prompts=PROMPTS)
+    return inner if request.param == "alone" else nested(inner)
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_tokens_of_both_agents_are_seen_and_told_apart(graph, way):
+    said = {"mai:small": [], "mai:large": []}
+    final = []
+    for _, (chunk, metadata) in collect(graph, "messages", way):
+        if metadata["langgraph_node"] == "respond":
+            final.append(chunk.text)
+            continue
+        (tag,) = [tag for tag in metadata["tags"] if tag.startswith("mai:")]
+        said[tag].append((metadata["mai_style"], chunk.text))
+    assert said["mai:large"] == [("direct", "yes"), ("transfer", "yes")]
+    assert said["mai:small"] == [
+        ("direct", "no"),
+        ("reason", "Hm.\nAnswer:"),
+        ("reason", " no"),
+    ]
+    assert final == ["yes"]
+
+
+def test_a_watcher_sees_verdicts_and_route(graph):
+    events = [event for _, event in collect(graph, "custom")]
+    assert events == [
+        {"event": "direct_verification", "verdict": "disagree", "small": "no", "large": "yes"},
+        {"event": "reasoning_verification", "verdict": "disagree", "small": "no", "large": "yes"},
+        {
+            "event": "reasoning_transfer",
+            "source": "small",
+            "target": "large",
+            "cut": None,
+            "characters": 14,
+            "characters_written": 14,
+        },
+        {"event": "answer", "answer": "yes", "route": "transferred", "fallback": None},
+    ]
+
+
+def test_tokens_stream_within_a_time_limit_too():
+    small, large = models("direct", StreamingModel)
+    small.script["direct"] = large.script["direct"] = "yes it is"
+    graph = create_mai(small, large, prompts=PROMPTS, timeout=10)
+    chunks = [chunk.text for _, (chunk, _) in collect(graph, "messages")]
+    assert sorted(chunks) == sorted(["yes", " it", " is"] * 2 + ["yes"])
+
+
+def test_updates_show_each_step():
+    graph = create_mai(*models("reasoned"), prompts=PROMPTS)
+    steps = [name for _, update in collect(graph, "updates") for name in update]
+    assert steps[0] == "prepare"
+    assert set(steps[1:3]) == {"small_agent", "large_agent"}
+    assert steps[3:] == ["verification", "small_reasoning", "reasoning_verification", "respond"]
+
+
+def test_a_strategy_streams_as_well():
+    graph = create_strategy("small_reason", *models("direct", StreamingModel), prompts=PROMPTS)
+    said = [chunk.text for _, (chunk, meta) in collect(graph, "messages") if "mai_style" in meta]
+    assert "".join(said) == "Hm.\nAnswer: no"
