@@ -38,26 +38,33 @@ class Gathering:
 
 
 class Seat:
-    """One call's place in a gathering; it is given up exactly once, whatever happens."""
+    """One call's place in a gathering; it is used or given up exactly once, whatever happens.
+
+    A cancelled call leaves from the event loop while a thread may still be about to join.
+    """
 
     def __init__(self, gathering: Gathering) -> None:
         """Take a place."""
         self._gathering = gathering
-        self._free = False
+        self._lock = threading.Lock()
+        self._used = False
 
     def join(self, row: Row, submit: Callable[[Sequence[Row]], None]) -> None:
-        """Bring the call's row. A second row of the same call goes alone."""
-        if self._free:
+        """Bring the call's row; if the place is gone, the row goes alone."""
+        if self._use():
+            self._gathering.join(row, submit)
+        else:
             submit([row])
-            return
-        self._free = True
-        self._gathering.join(row, submit)
 
     def leave(self) -> None:
         """The call is over; without effect if it has joined."""
-        if not self._free:
-            self._free = True
+        if self._use():
             self._gathering.leave()
+
+    def _use(self) -> bool:
+        with self._lock:
+            first, self._used = not self._used, True
+        return first
 
 
 current_seat: ContextVar[Seat | None] = ContextVar("current_seat", default=None)

@@ -58,7 +58,7 @@ def chat_turns(
         if role != "tool" and shown_by_tools:
             turns.append({"role": "user", "content": shown_by_tools})
             shown_by_tools = []
-        parts = []
+        parts: list[Turn] = []
         for block in _blocks(message):
             if is_image_block(block):
                 images.append(load(block))
@@ -107,7 +107,8 @@ def _text(block: Mapping[str, Any], role: str) -> str | None:
     if role == "assistant" and kind in _SILENT:
         return None
     raise ModelError(
-        f"A {role} message holds a content block of type {kind!r}; this model reads text and images."
+        f"A {role} message holds a content block of type {kind!r}; vision-language models read "
+        "text and images."
     )
 
 

@@ -29,6 +29,10 @@ _WEIGHTS = ["*.safetensors"]
 # Second copies of the weights in other formats.
 _IGNORED = ["original/*", "consolidated*", "onnx/*"]
 
+# transformers leaves these untyped.
+_models: Any = AutoModelForImageTextToText
+_processors: Any = AutoProcessor
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -61,11 +65,12 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
         folder = _find_files(spec, _SMALL_FILES)
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         dtype = _dtype(spec.dtype, config)
-        _check_memory(spec, config, dtype, device)
+        with gate.loading(), _quiet():
+            _check_memory(spec, config, dtype, device)
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
         with gate.loading(), _quiet():
-            processor = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
-            model, report = AutoModelForImageTextToText.from_pretrained(
+            processor = _processors.from_pretrained(folder, trust_remote_code=False)
+            model, report = _models.from_pretrained(
                 folder,
                 config=config,
                 dtype=dtype,
@@ -141,7 +146,7 @@ def _check_memory(spec: ModelSpec, config: Any, dtype: torch.dtype, device: torc
     if free is None:
         return
     with torch.device("meta"):
-        shape = AutoModelForImageTextToText.from_config(config)
+        shape = _models.from_config(config)
     needed = sum(weight.numel() for weight in shape.parameters()) * dtype.itemsize
     if needed > free:
         where = "on the GPU" if device.type == "cuda" else "in memory"

@@ -3,6 +3,7 @@
 Imports torch and transformers: only `loaded_models` imports this module, at the first load.
 """
 
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,10 +35,12 @@ class Prompt:
     Attributes:
         inputs: Tensors with a batch of one: input_ids, attention_mask, pixel values and so on.
         length: Its tokens, those of pictures included.
+        room: How many tokens the model's context has left for the answer.
     """
 
     inputs: dict[str, torch.Tensor]
     length: int
+    room: int
 
 
 class Engine:
@@ -59,12 +62,12 @@ class Engine:
         self._processor_lock = threading.Lock()
         self._gate = gate
         text = self._model.config.get_text_config()
-        self.context: int | None = getattr(text, "max_position_embeddings", None)
+        self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self._ends = self._end_tokens()
         pad = self._tokenizer.pad_token_id
         self._pad = pad if pad is not None else next(iter(sorted(self._ends)), 0)
         # The checkpoint's own sampling settings would be mixed into every call.
-        self._model.generation_config = GenerationConfig(
+        self._model.generation_config = _generation_config(
             eos_token_id=sorted(self._ends) or None,
             pad_token_id=self._pad,
             bos_token_id=self._tokenizer.bos_token_id,
@@ -106,12 +109,12 @@ class Engine:
         inputs = {key: value for key, value in features.items() if torch.is_tensor(value)}
         self._check_images(inputs["input_ids"], len(images))
         length = inputs["input_ids"].shape[1]
-        if self.context is not None and length >= self.context:
+        if length >= self._context:
             raise ModelError(
-                f"The prompt has {length} tokens and {self._name!r} takes at most {self.context}, "
+                f"The prompt has {length} tokens and {self._name!r} takes at most {self._context}, "
                 "answer included; shorten it, or set max_pixels to shrink the images."
             )
-        return Prompt(inputs=inputs, length=length)
+        return Prompt(inputs=inputs, length=length, room=self._context - length)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text, special tokens left out."""
@@ -121,8 +124,8 @@ class Engine:
             )
         return text
 
-    def count_tokens(self, text: str) -> list[int]:
-        """The token ids of a bare text."""
+    def token_ids(self, text: str) -> list[int]:
+        """Token ids of a bare text."""
         with self._processor_lock:
             return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -140,8 +143,8 @@ class Engine:
     def _run(self, rows: list[Row]) -> None:
         waiting = [row for row in rows if not row.done]
         try:
-            merged = merge_inputs([row.prompt.inputs for row in waiting], self._pad)
-            batches = [(waiting, merged)] if merged else [([r], r.prompt.inputs) for r in waiting]
+            merged = merge_inputs([row.inputs for row in waiting], self._pad)
+            batches = [(waiting, merged)] if merged else [([row], row.inputs) for row in waiting]
             for batch, inputs in batches:
                 with self._gate.computing():
                     self._generate(batch, inputs)
@@ -150,16 +153,14 @@ class Engine:
                 row.fail(self._explain(error, len(waiting)))
 
     def _generate(self, rows: list[Row], inputs: dict[str, torch.Tensor]) -> None:
-        limit = max(row.settings.max_tokens for row in rows)
-        if self.context is not None:
-            limit = min(limit, self.context - inputs["input_ids"].shape[1])
+        limit = max(row.limit for row in rows)
         sampler = Sampler(rows)
         watch = Watch(rows, self._ends, sampler)
         try:
             with torch.inference_mode():
                 self._model.generate(
                     **{key: self._place(value) for key, value in inputs.items()},
-                    generation_config=GenerationConfig(max_new_tokens=limit, do_sample=False),
+                    generation_config=_generation_config(max_new_tokens=limit, do_sample=False),
                     logits_processor=LogitsProcessorList([sampler]),
                     stopping_criteria=StoppingCriteriaList([watch]),
                 )
@@ -198,9 +199,9 @@ class Engine:
         shown = text.count(marker) if marker else 0
         if shown and shown != images:
             raise ModelError(
-                f"The prompt for {self._name!r} shows {shown} images where {images} were given: its "
-                f"text holds the image marker {marker!r}, or an image is in a message of a role "
-                "that the chat template shows without images."
+                f"The prompt for {self._name!r} shows {shown} images where {images} were given: "
+                f"its text holds the image marker {marker!r}, or an image is in a message of a "
+                "role that the chat template shows without images."
             )
 
     def _check_images(self, tokens: torch.Tensor, images: int) -> None:
@@ -233,6 +234,11 @@ class Engine:
         return ModelError(
             f"The model {self._name!r} failed ({type(error).__name__}: {reason})."
         ).with_traceback(error.__traceback__)
+
+
+def _generation_config(**settings: Any) -> Any:
+    config: Any = GenerationConfig  # transformers leaves it untyped
+    return config(**settings)
 
 
 def _limit_threads(count: int | None) -> None:

@@ -170,10 +170,10 @@ def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image:
         value = block.get(key)
         if isinstance(value, Mapping):  # OpenAI: {"image_url": {"url": ..., "detail": ...}}
             value = value.get("url")
-        if isinstance(value, str | bytes | Image.Image) and value:
+        if isinstance(value, bytes | Image.Image) or (isinstance(value, str) and value):
             return value
         if isinstance(value, os.PathLike):
-            return os.fspath(value)
+            return str(value)
     if block.get("file_id"):
         raise ImageError("A picture given by a file_id is not here; give a path, a URL or base64.")
     raise ImageError(

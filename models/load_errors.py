@@ -1,4 +1,4 @@
-"""What went wrong while a checkpoint was loaded, as one sentence for the person who asked for it."""
+"""What went wrong while a checkpoint was loaded, as one sentence for people."""
 
 from collections.abc import Iterator
 

@@ -125,8 +125,8 @@ def release_engine(spec: ModelSpec) -> None:
 
 def _load(spec: ModelSpec) -> "Engine":
     try:
-        from .checkpoint import load_checkpoint  # noqa: PLC0415  (imports torch and transformers)
-        from .engine import Engine  # noqa: PLC0415
+        from .checkpoint import load_checkpoint
+        from .engine import Engine
     except ImportError as error:
         raise ImportError(
             f"Local models need torch, torchvision and transformers ({error}); install them with: "

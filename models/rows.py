@@ -29,6 +29,21 @@ class Settings:
     seed: int | None = None
     logprobs: bool = False
 
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ValueError: One is out of range.
+        """
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}.")
+        if self.temperature < 0:
+            raise ValueError(f"The temperature must not be negative, as {self.temperature} is.")
+        if self.seed is not None and self.seed < 0:
+            raise ValueError(f"The seed must not be negative, as {self.seed} is.")
+        if "" in self.stop:
+            raise ValueError("A stop string must not be empty.")
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -66,14 +81,19 @@ class Row:
     """One prompt of a running generation. The model's thread writes it, the caller reads it.
 
     Attributes:
-        future: Resolves to the `Completion`. Cancelling it ends the generation at the next token.
+        inputs: The prompt as the model takes it.
+        settings: How to generate.
+        limit: How many tokens may be generated.
         seed: What drawing starts from.
+        future: Resolves to the `Completion`. Cancelling it ends the generation at the next token.
     """
 
     def __init__(
         self,
-        prompt: Any,
+        inputs: Any,
+        *,
         input_tokens: int,
+        limit: int,
         settings: Settings,
         decode: Callable[[Sequence[int]], str],
         on_piece: Callable[[Piece], object] | None = None,
@@ -81,16 +101,18 @@ class Row:
         """Prepare a row.
 
         Args:
-            prompt: The model's input.
+            inputs: The prompt as the model takes it.
             input_tokens: Its length, in tokens.
+            limit: How many tokens may be generated.
             settings: How to generate.
             decode: Token ids to text, special tokens left out.
             on_piece: Called for every piece of output, in the model's thread.
         """
-        self.prompt = prompt
+        self.inputs = inputs
         self.settings = settings
-        self.future: Future[Completion] = Future()
+        self.limit = limit
         self.seed = secrets.randbits(63) if settings.seed is None else settings.seed
+        self.future: Future[Completion] = Future()
         self._input_tokens = input_tokens
         self._output_tokens = 0
         self._stream = TextStream(decode, settings.stop)
@@ -119,7 +141,7 @@ class Row:
         self._emit(self._stream.push(token), entries)
         if self._stream.stopped:
             self.finish("stop")
-        elif self._output_tokens >= self.settings.max_tokens:
+        elif self._output_tokens >= self.limit:
             self.finish("length")
 
     def finish(self, reason: FinishReason) -> None:

@@ -10,7 +10,7 @@ from .errors import ModelError
 from .rows import Row
 
 
-class Sampler(LogitsProcessor):  # type: ignore[misc]
+class Sampler(LogitsProcessor):
     """Turns a greedy search into drawing, for the rows that ask for it.
 
     The likeliest token after adding Gumbel noise is a draw from the softmax. Every row draws from a
@@ -48,7 +48,7 @@ class Sampler(LogitsProcessor):  # type: ignore[misc]
         return noisy
 
 
-class Watch(StoppingCriteria):  # type: ignore[misc]
+class Watch(StoppingCriteria):
     """Hands every new token to its row, and ends the rows that are done or given up."""
 
     def __init__(self, rows: Sequence[Row], ends: frozenset[int], sampler: Sampler) -> None:

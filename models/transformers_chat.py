@@ -3,16 +3,16 @@
 import asyncio
 import queue
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables.config import (
     RunnableConfig,
     get_config_list,
@@ -22,30 +22,14 @@ from PIL import Image
 from pydantic import Field
 
 from .batching import Gathering, Seat, current_seat
+from .calls import Call
 from .chat_format import chat_turns
 from .errors import ModelError
 from .images import block_image
 from .loaded_models import ModelSpec, get_engine, release_engine
-from .rows import Completion, Piece, Row, Settings
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .rows import Piece, Row, Settings
 
 __all__ = ["ChatTransformers", "ModelError"]
-
-
-class _Call(NamedTuple):
-    """One call under way."""
-
-    row: Row
-    engine: "Engine"
-    model_name: str
-    started: float
-    deadline: float | None
-
-    def remaining(self) -> float | None:
-        """Seconds left, None without a limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
 class ChatTransformers(BaseChatModel):
@@ -129,8 +113,17 @@ class ChatTransformers(BaseChatModel):
         return params
 
     def get_token_ids(self, text: str) -> list[int]:
-        """Token ids of a text, by the model's own tokenizer (loads the model)."""
-        return get_engine(self._spec()).count_tokens(text)
+        """Token ids of a bare text, by the model's own tokenizer (loads the model)."""
+        return get_engine(self._spec()).token_ids(text)
+
+    def get_num_tokens_from_messages(
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Any] | None = None,  # noqa: ARG002
+    ) -> int:
+        """Tokens of the whole prompt, chat template and images included (loads the model)."""
+        engine = get_engine(self._spec())
+        return engine.encode(*chat_turns(messages, self._load_image)).length
 
     def batch(
         self,
@@ -220,11 +213,10 @@ class ChatTransformers(BaseChatModel):
         try:
             done, _ = wait([call.row.future], timeout=call.remaining())
             if not done:
-                raise _too_slow(call)
-            completion = call.row.future.result()
+                raise call.too_slow()
+            return call.result(call.row.future.result())
         finally:
-            call.row.future.cancel()  # without effect on a finished one
-        return _result(call, completion)
+            call.cancel()
 
     async def _agenerate(
         self,
@@ -233,15 +225,15 @@ class ChatTransformers(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        call = await asyncio.to_thread(self._start, messages, stop, None, kwargs)
+        call = await self._astart(messages, stop, None, kwargs)
         try:
             async with asyncio.timeout(call.remaining()):
                 completion = await asyncio.wrap_future(call.row.future)
+            return call.result(completion)
         except TimeoutError as error:
-            raise _too_slow(call) from error
+            raise call.too_slow() from error
         finally:
-            call.row.future.cancel()
-        return _result(call, completion)
+            call.cancel()
 
     def _stream(
         self,
@@ -255,18 +247,18 @@ class ChatTransformers(BaseChatModel):
         call.row.future.add_done_callback(lambda _: pieces.put(None))
         try:
             while piece := pieces.get(timeout=call.remaining()):
-                chunk = _chunk(piece)
+                chunk = call.chunk(piece)
                 if run_manager:
                     run_manager.on_llm_new_token(piece.text, chunk=chunk)
                 yield chunk
-            chunk = _last_chunk(call, call.row.future.result())
+            chunk = call.last_chunk(call.row.future.result())
             if run_manager:
                 run_manager.on_llm_new_token("", chunk=chunk)
             yield chunk
         except queue.Empty as error:
-            raise _too_slow(call) from error
+            raise call.too_slow() from error
         finally:
-            call.row.future.cancel()
+            call.cancel()
 
     async def _astream(
         self,
@@ -279,66 +271,78 @@ class ChatTransformers(BaseChatModel):
         pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
 
         def hand_over(piece: Piece | None) -> None:
-            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        call = await asyncio.to_thread(self._start, messages, stop, hand_over, kwargs)
+        call = await self._astart(messages, stop, hand_over, kwargs)
         call.row.future.add_done_callback(lambda _: hand_over(None))
         try:
-            while piece := await _next(pieces, call):
-                chunk = _chunk(piece)
+            while piece := await _next_piece(pieces, call):
+                chunk = call.chunk(piece)
                 if run_manager:
                     await run_manager.on_llm_new_token(piece.text, chunk=chunk)
                 yield chunk
-            chunk = _last_chunk(call, call.row.future.result())
+            chunk = call.last_chunk(call.row.future.result())
             if run_manager:
                 await run_manager.on_llm_new_token("", chunk=chunk)
             yield chunk
         finally:
-            call.row.future.cancel()
+            call.cancel()
 
     def _start(
         self,
-        messages: list[BaseMessage],
-        stop: list[str] | None,
+        messages: Sequence[BaseMessage],
+        stop: Sequence[str] | None,
         on_piece: Callable[[Piece], object] | None,
         kwargs: Mapping[str, Any],
-    ) -> _Call:
+    ) -> Call:
         """Load the model if need be, prepare the prompt, and set the model to work."""
         options = self._options(stop, kwargs)
-        timeout = options.pop("timeout")
-        model_name = options.pop("model")
+        model_name, timeout = options.pop("model"), options.pop("timeout")
         settings = Settings(**options)
         engine = get_engine(self._spec(model_name))
         started = time.monotonic()
-        turns, images = chat_turns(messages, self._load_image)
-        prompt = engine.encode(turns, images)
-        row = Row(prompt, prompt.length, settings, engine.decode, on_piece)
+        prompt = engine.encode(*chat_turns(messages, self._load_image))
+        row = Row(
+            prompt.inputs,
+            input_tokens=prompt.length,
+            limit=min(settings.max_tokens, prompt.room),
+            settings=settings,
+            decode=engine.decode,
+            on_piece=on_piece,
+        )
         seat = current_seat.get()
         if seat is None:
             engine.submit([row])
         else:
             seat.join(row, engine.submit)
-        deadline = None if timeout is None else started + timeout
-        return _Call(row, engine, model_name, started, deadline)
+        return Call(row=row, model_name=model_name, started=started, timeout=timeout)
 
-    def _options(self, stop: list[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    async def _astart(self, *arguments: Any) -> Call:
+        """`_start` in a thread. If the caller is cancelled meanwhile, so is the call it starts."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, *arguments))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_cancel_started)
+            raise
+
+    def _options(self, stop: Sequence[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of one call: the instance's, and over them those of the call."""
-        options = {
-            name: getattr(self, name)
-            for name in ("model", "max_tokens", "temperature", "seed", "logprobs", "timeout")
-        }
-        unknown = set(kwargs) - set(options) - {"stream"}
+        names = ("model", "max_tokens", "temperature", "seed", "logprobs", "timeout")
+        # LangChain itself passes `stream`.
+        unknown = sorted(set(kwargs) - {*names, "stream"})
         if unknown:
             raise ValueError(
-                f"ChatTransformers does not know {', '.join(map(repr, sorted(unknown)))}; a call "
-                f"takes {', '.join(options)} and stop."
+                f"ChatTransformers does not know {', '.join(map(repr, unknown))}; a call takes "
+                f"{', '.join(names)} and stop."
             )
-        options |= {name: value for name, value in kwargs.items() if name != "stream"}
-        # The same checks as for the instance's own fields.
-        ChatTransformers.model_validate(options)
-        options["stop"] = tuple(self.stop or () if stop is None else stop)
-        if "" in options["stop"]:
-            raise ValueError("A stop string must not be empty.")
+        given = {name: kwargs[name] for name in names if kwargs.get(name) is not None}
+        options = {name: getattr(self, name) for name in names} | given
+        if options["timeout"] is not None and options["timeout"] <= 0:
+            raise ValueError("The timeout must be more than 0 seconds.")
+        stop = self.stop if stop is None else stop
+        options["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
         return options
 
     def _spec(self, model: str | None = None) -> ModelSpec:
@@ -360,54 +364,14 @@ class ChatTransformers(BaseChatModel):
         return image.resize(size, Image.Resampling.BICUBIC)
 
 
-async def _next(pieces: "asyncio.Queue[Piece | None]", call: _Call) -> Piece | None:
+async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: Call) -> Piece | None:
     try:
         async with asyncio.timeout(call.remaining()):
             return await pieces.get()
     except TimeoutError as error:
-        raise _too_slow(call) from error
+        raise call.too_slow() from error
 
 
-def _too_slow(call: _Call) -> TimeoutError:
-    limit = (call.deadline or call.started) - call.started
-    return TimeoutError(
-        f"The model {call.model_name!r} did not finish within its timeout of {limit:g} seconds; "
-        "raise the timeout or lower max_tokens."
-    )
-
-
-def _usage(completion: Completion) -> UsageMetadata:
-    return UsageMetadata(
-        input_tokens=completion.input_tokens,
-        output_tokens=completion.output_tokens,
-        total_tokens=completion.input_tokens + completion.output_tokens,
-        input_token_details=InputTokenDetails(cache_read=0),
-    )
-
-
-def _metadata(call: _Call, completion: Completion) -> dict[str, Any]:
-    return {
-        "model_name": call.model_name,
-        "finish_reason": completion.finish_reason,
-        "seconds": time.monotonic() - call.started,
-    }
-
-
-def _result(call: _Call, completion: Completion) -> ChatResult:
-    metadata = _metadata(call, completion)
-    if call.row.settings.logprobs:
-        metadata["logprobs"] = {"content": list(completion.logprobs)}
-    message = AIMessage(
-        content=completion.text, usage_metadata=_usage(completion), response_metadata=metadata
-    )
-    return ChatResult(generations=[ChatGeneration(message=message, generation_info=metadata)])
-
-
-def _chunk(piece: Piece) -> ChatGenerationChunk:
-    info = {"logprobs": {"content": list(piece.logprobs)}} if piece.logprobs else None
-    return ChatGenerationChunk(message=AIMessageChunk(content=piece.text), generation_info=info)
-
-
-def _last_chunk(call: _Call, completion: Completion) -> ChatGenerationChunk:
-    message = AIMessageChunk(content="", usage_metadata=_usage(completion), chunk_position="last")
-    return ChatGenerationChunk(message=message, generation_info=_metadata(call, completion))
+def _cancel_started(starting: "asyncio.Future[Call]") -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().cancel()
