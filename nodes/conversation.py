@@ -8,12 +8,12 @@ and the checkpoint names it. Reading the checkpoint puts it back, so nobody sees
 import base64
 import binascii
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.messages import BaseMessage
 from langgraph.channels import BinaryOperatorAggregate
 from langgraph.graph.message import add_messages
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from ..models.image_store import read_stored, store_image
 

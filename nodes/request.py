@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphBubbleUp
 
+from ..models.transformers_chat import ChatTransformers
 from .state import CallStyle, Role
 
 _Result = TypeVar("_Result")
@@ -30,7 +31,8 @@ class Request:
         style: The prompt style of the messages.
         messages: The prompt.
         max_tokens: Limit on the output, in tokens.
-        timeout: Seconds that the call may take; None for no limit.
+        timeout: Seconds that the call may take; None for no limit. Loading a local model does not
+            count.
     """
 
     model: BaseChatModel
@@ -65,8 +67,8 @@ def send(request: Request, config: RunnableConfig) -> Reply:
     start = time.perf_counter()
     try:
         message = _within(
-            request.timeout,
-            lambda: request.model.invoke(request.messages, tagged, max_tokens=request.max_tokens),
+            None if _stops_by_itself(request) else request.timeout,
+            lambda: request.model.invoke(request.messages, tagged, **_settings(request)),
         )
     except GraphBubbleUp:
         raise
@@ -80,8 +82,10 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
     tagged = _tagged(request, config)
     start = time.perf_counter()
     try:
-        call = request.model.ainvoke(request.messages, tagged, max_tokens=request.max_tokens)
-        message = await asyncio.wait_for(call, request.timeout)
+        call = request.model.ainvoke(request.messages, tagged, **_settings(request))
+        message = await asyncio.wait_for(
+            call, None if _stops_by_itself(request) else request.timeout
+        )
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
@@ -93,6 +97,18 @@ def _tagged(request: Request, config: RunnableConfig) -> RunnableConfig:
     return merge_configs(
         config, {"tags": [f"mai:{request.role}"], "metadata": {"mai_style": request.style}}
     )
+
+
+def _settings(request: Request) -> dict[str, Any]:
+    settings: dict[str, Any] = {"max_tokens": request.max_tokens}
+    if _stops_by_itself(request) and request.timeout is not None:
+        settings["timeout"] = request.timeout
+    return settings
+
+
+def _stops_by_itself(request: Request) -> bool:
+    """Whether the model takes `timeout=` with a call, and then really stops computing."""
+    return isinstance(request.model, ChatTransformers)
 
 
 def _within(seconds: float | None, work: Callable[[], _Result]) -> _Result:

@@ -135,13 +135,10 @@ def _load_weights(models: dict[str, Any], progress: "Progress") -> None:
         progress.start(label)
         try:
             model.load()
-        except ModelError:
-            pass  # The run asks this model too, and reports why it cannot answer.
         finally:
             progress.finish(label)
 
-    from ..models.errors import ModelError
-
     # The pool is not closed: after Ctrl-C nobody waits for weights that are still being read.
+    # Nobody asks the futures for errors: the run asks these models too, and reports them.
     pool = ThreadPoolExecutor(len(models))
     wait([pool.submit(load, role, model) for role, model in models.items()])

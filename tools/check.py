@@ -60,7 +60,7 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     start = time.perf_counter()
     try:
         model.load()
-    except ModelError as error:
+    except (ModelError, ImportError) as error:
         found["error"] = str(error)
         return found
     found["load_seconds"] = round(time.perf_counter() - start, 3)
