@@ -15,7 +15,8 @@ from .yes_no import read_yes_no
 _LETTERS_IF_UNKNOWN = ascii_uppercase[:10]
 
 _LETTER_FIRST = re.compile(
-    r"(?:(?:the )?(?:(?:correct|best|right) )?(?:option|choice|answer|letter) ?(?:is )?:? ?|选项? ?)?"
+    r"(?:(?:the )?(?:(?:correct|best|right) )?(?:option|choice|answer|letter) ?(?:is )?:? ?"
+    r"|选项? ?)?"
     r"[(\[\"']*(?P<letter>[A-Za-z])(?P<mark>[)\]\"'.:,-]+| -|(?= )|$) ?(?P<rest>.*)",
     re.IGNORECASE,
 )

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .words import word_list
+
 Status = Literal["chosen", "rejected", "named"]
 
 # A letter that stands alone; with the word or the brackets that announce it.
@@ -14,8 +16,8 @@ _LETTER = re.compile(
     re.IGNORECASE,
 )
 _CHOSEN_BEFORE = re.compile(
-    r"(?:\b(?:is|be|answer|choose|chose|choosing|pick|select|selected|with|say|so|thus|therefore"
-    r"|hence|it's|that's)|[:=→]|->|是|选) ?(?:probably |likely |clearly |therefore )?(?:the )?$",
+    r"(?:\b(?:is|be|answer|choose|chose|choosing|pick|select|selected|with|say|it's|that's"
+    r"|(?:so|thus|therefore|hence),?)|[:=→]|->|是|选) ?(?:probably |likely |clearly )?(?:the )?$",
     re.IGNORECASE,
 )
 _CHOSEN_AFTER = re.compile(
@@ -38,7 +40,7 @@ _JOINED = re.compile(r"[\s,/&\"')\].]*(?:(?:and|or)\b)?[\s\"'(\[]*", re.IGNORECA
 _VERB_AFTER_A = re.compile(r" (?:is|was|and|or|but|not|because|since|would|must|fits|seems)\b|\W*$")
 _NEAR = 40
 
-_NEGATIONS = frozenset({"not", "no", "neither", "nor", "than", "without", "isn't", "aren't", "never"})
+_NEGATIONS = frozenset(word_list("not no neither nor than without isn't aren't never"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def letter_mentions(sentence: str, *, marked: bool) -> list[LetterMention]:
             rejecting it is chosen.
     """
     found: list[LetterMention] = []
-    end = 0
+    end = listed = 0
     for match in _LETTER.finditer(sentence):
         announced = bool(match["word"] or (match["open"] and match["close"]))
         if not announced and not _is_letter(match, sentence):
@@ -79,7 +81,10 @@ def letter_mentions(sentence: str, *, marked: bool) -> list[LetterMention]:
         ):
             status = "chosen"
         found.append(LetterMention(match["letter"].upper(), status))
+        listed += at_start or (status == "named" and bool(match["close"]))
         end = match.end()
+    if listed > 1:  # "A) x B) y" only repeats the options.
+        return [LetterMention(mention.letter, "named") for mention in found]
     return found
 
 

@@ -9,16 +9,16 @@ from .lists import read_items
 from .number import whole_number
 from .number_formats import Number
 from .text import comparison_key
-from .words import content_words
+from .words import content_words, word_list
 
 FREE_TEXT_OVERLAP = 0.6
 """Two free texts agree from this share of common content words on (F1 of the two bags of words)."""
 
-_NEGATIONS = frozenset({"no", "not", "never", "none", "nobody", "nothing", "neither", "nor", "without"})
+_NEGATIONS = frozenset(word_list("no not never none nobody nothing neither nor without"))
 _CONTRASTS = (
-    frozenset("red orange yellow green blue purple pink brown black white grey gray".split()),
-    frozenset("left right above below behind front top bottom".split()),
-    frozenset("man woman boy girl".split()),
+    frozenset(word_list("red orange yellow green blue purple pink brown black white grey gray")),
+    frozenset(word_list("left right above below behind front top bottom")),
+    frozenset(word_list("man woman boy girl")),
 )
 
 

@@ -32,6 +32,10 @@ _SUPPOSITION = re.compile(
     r"\b(?:if|whether|unless|suppose|supposing|assum(?:e|ing)|could|might)\b[^.!?\n]*$",
     re.IGNORECASE,
 )
+_ADVERB = re.compile(
+    r"^(?:(?:clearly|definitely|probably|likely|most likely|therefore|thus|indeed|simply) )+",
+    re.IGNORECASE,
+)
 _EXPLANATION = re.compile(
     r"^(?:explanation|reasoning|rationale|justification|because)\b", re.IGNORECASE | re.MULTILINE
 )
@@ -111,9 +115,12 @@ def _marked_answers(text: str) -> Iterator[str]:
     """The text from each mark on, the last mark first; empty ones left out."""
     marks = list(_MARK.finditer(text))[-_MARKS_TRIED:]
     for mark in reversed(marks):
-        if mark["statement"] and _SUPPOSITION.search(text, max(0, mark.start() - 200), mark.start()):
+        if mark["statement"] and _SUPPOSITION.search(
+            text, max(0, mark.start() - 200), mark.start()
+        ):
             continue
         answer = _braced(text, mark.end()) if mark["box"] else text[mark.end() :].strip(" :\n")
+        answer = _ADVERB.sub("", answer)
         if bare(answer):
             yield answer
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from .number_formats import Number, NumberMention, number_mentions
 from .plain_text import sentences
 
+_EQUALS = re.compile(r"[=≈] ?$")
 _PREDICATE = re.compile(
     r"(?:\b(?:is|are|was|were|equals|be)|=|≈|:) ?"
     r"(?:about|approximately|around|roughly|only|exactly|just|~)? ?$",
     re.IGNORECASE,
 )
+_BRACKETS = re.compile(r"\((?!or\b)[^()]*\)")
 _CONCLUSION = re.compile(
     r"(?:so|thus|therefore|hence|in total|in conclusion|overall|total|finally)\b|=|≈", re.IGNORECASE
 )
@@ -61,7 +63,7 @@ def read_number(text: str, question: str = "") -> Number | None:
     if whole:
         return whole.pop() if len(whole) == 1 else None
     said = sentences(text)
-    mentions = [number_mentions(sentence) for sentence in said]
+    mentions = [_main_mentions(sentence) for sentence in said]
     if not any(mentions):
         counted_none = _HOW_MANY.search(question) and _NONE.match(text)
         return Number(0.0) if counted_none else None
@@ -74,6 +76,14 @@ def read_number(text: str, question: str = "") -> Number | None:
     return number and _as_share(number, question)
 
 
+def _main_mentions(sentence: str) -> list[NumberMention]:
+    """The numbers of a sentence; those in brackets only where there are no others."""
+    in_brackets = [(match.start(), match.end()) for match in _BRACKETS.finditer(sentence)]
+    mentions = number_mentions(sentence)
+    main = [m for m in mentions if not any(start <= m.start < end for start, end in in_brackets)]
+    return main or mentions
+
+
 def _only(mentions: Sequence[NumberMention], asked: set[float]) -> Number | None:
     """The number of all mentions, or of all that the question has not; None if they differ."""
     numbers = [mention.number for mention in mentions]
@@ -84,10 +94,11 @@ def _only(mentions: Sequence[NumberMention], asked: set[float]) -> Number | None
 
 
 def _stated(sentence: str, mentions: Sequence[NumberMention]) -> Number | None:
-    """The last number of a sentence, if it alone follows "is" or "="."""
-    stated = [m for m in mentions if _PREDICATE.search(sentence, max(0, m.start - 40), m.start)]
-    if len(stated) == 1 and stated[0] is mentions[-1]:
-        return stated[0].number
+    """The last number of a sentence, if it alone follows "=", or else "is"."""
+    for sign in (_EQUALS, _PREDICATE):
+        stated = [m for m in mentions if sign.search(sentence, max(0, m.start - 40), m.start)]
+        if len(stated) == 1 and stated[0] is mentions[-1]:
+            return stated[0].number
     return None
 
 

@@ -3,6 +3,9 @@
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
+
+from .words import word_list
 
 _DIGITS = (
     r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?(?![\d.])|\d{1,3}(?:\.\d{3})+,\d+"  # 1.234.567,8
@@ -11,15 +14,13 @@ _DIGITS = (
     r"|\d+(?:\.\d+)?|\.\d+"
 )
 _EUROPEAN = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
-_WORDS = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen".split()
-    )
-} | {
-    word: 10 * tens
-    for tens, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+_ONES = word_list(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_TENS = word_list("twenty thirty forty fifty sixty seventy eighty ninety")
+_WORDS = {word: value for value, word in enumerate(_ONES)} | {
+    word: 10 * tens for tens, word in enumerate(_TENS, 2)
 }
 _FACTOR_WORDS = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _SCALES = {
@@ -47,6 +48,7 @@ _UNITS = {
         "ft": "ft foot feet",
         "in": "inch inches",
         "km/h": "km/h kmh kph",
+        "m/s": "m/s",
         "mph": "mph",
         "s": "s sec secs second seconds",
         "min": "min mins minute minutes",
@@ -78,7 +80,10 @@ _SCALE = re.compile(
     r"|(?<=\d)T)(?!\w)"
 )
 _MILLIONS = re.compile(r"m\b")  # After a currency only: "$5m"; else it is metres.
-_UNIT = re.compile(r" ?(%|[Pp]er ?cent\b|[Pp]ercentage points?\b|km/h\b|°[CF]?|[$€£¥₹]|[A-Za-z]+\b)")
+_UNIT = re.compile(
+    r" ?(%|[Pp]er ?cent\b|[Pp]ercentage points?\b|km/h\b|m/s\b|°[CF]?|[$€£¥₹]|[A-Za-z]+\b)"
+)
+_DECADE = re.compile(r"(?<=0)'?s\b")
 # What may not follow a number: 1_2, 3:4, 1990s, 2nd, 50+, two thirds, two and a half.
 _BROKEN = re.compile(
     r"[\w^]|[,.:/]\d|\+|(?:[ -]| and a )(?:half|halves|third|quarter|fourth|fifth|tenth)s?\b",
@@ -128,7 +133,7 @@ def number_mentions(text: str) -> list[NumberMention]:
     found = [mention for match in _NUMBER.finditer(text) if (mention := _mention(text, match))]
     in_range = {
         mention
-        for first, second in zip(found, found[1:], strict=False)
+        for first, second in pairwise(found)
         if _RANGE.fullmatch(text, first.end, second.start)
         for mention in (first, second)
     }
@@ -140,11 +145,12 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
     before = text[max(0, match.start() - _NEAR) : match.start()]
     value = _spelled_value(match["words"].lower()) if match["words"] else _digits_value(match)
     end = match.end()
-    if value is None or _BOUND.search(before):
+    if value is None or _BOUND.search(before) or _DECADE.match(text, end):
         return None
-    if match["words"] and match["words"].lower() == "one":
-        if not _ONE_COUNTS_AFTER.search(before) or _ONE_IS_PRONOUN_BEFORE.match(text, end):
-            return None
+    if (match["words"] or "").lower() == "one" and not (
+        _ONE_COUNTS_AFTER.search(before) and not _ONE_IS_PRONOUN_BEFORE.match(text, end)
+    ):
+        return None
     currency = _unit(match["currency"])
     if scale := _SCALE.match(text, end):
         word = scale[1] if len(scale[1]) == 1 else scale[1].lower()

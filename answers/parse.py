@@ -56,7 +56,7 @@ def parse(
 
 
 def _stated(final: FinalAnswer) -> str:
-    """The text that states the answer: all of an unmarked output, the first line of a marked one."""
+    """The text that states the answer: all of it, or of a marked answer its first line."""
     return final.first_line if final.marked else final.text
 
 

@@ -88,6 +88,11 @@ def bare(text: str) -> str:
     while text != previous:
         previous = text
         text = text.strip(" \n\t\"',;:.!?")
-        if len(text) > 1 and (text[0], text[-1]) in (("(", ")"), ("[", "]"), ("{", "}"), ("<", ">")):
+        if len(text) > 1 and (text[0], text[-1]) in (
+            ("(", ")"),
+            ("[", "]"),
+            ("{", "}"),
+            ("<", ">"),
+        ):
             text = text[1:-1]
     return text

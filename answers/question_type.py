@@ -8,8 +8,11 @@ from .answer import AnswerType
 from .plain_text import plain, sentences
 
 _OPTION_LINE = re.compile(r"\s*(?:[(\[]([A-Za-z])[)\]]|([A-Z])[.):])[ \t]*(\S.*)")
-_INLINE_OPTION = re.compile(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Z])[.):])[ \t]+(?=\S)")
-_HEADING = re.compile(r"\s*(?:(?:the |answer )?(?:options|choices)(?: are)?)\s*:?\s*", re.IGNORECASE)
+_BEFORE_INLINE = re.compile(r".*[?.:!,;)] *|\s*")
+_INLINE_OPTION = re.compile(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Z])[.):])[ \t]*(?=\S)")
+_HEADING = re.compile(
+    r"\s*(?:(?:the |answer )?(?:options|choices)(?: are)?)\s*:?\s*", re.IGNORECASE
+)
 _ANSWER_FORMAT = re.compile(
     r"\s*(?:please )?(?:answer|respond|reply|select|choose|pick|give|provide)\b.*"
     r"\b(?:letters?|options?|choices?|answer|above|given)\b.*",
@@ -17,8 +20,8 @@ _ANSWER_FORMAT = re.compile(
 )
 
 _REQUEST = re.compile(
-    r"(?:(?:please|(?:can|could|would|will) you) )+(?=(?:please )?(?:tell me|describe|list|name|count"
-    r"|explain|give|read|write|caption|summari[sz]e)\b)|(?:please )?tell me ",
+    r"(?:(?:please|(?:can|could|would|will) you) )+(?=(?:please )?(?:tell me|describe|list|name"
+    r"|count|explain|give|read|write|caption|summari[sz]e)\b)|(?:please )?tell me ",
     re.IGNORECASE,
 )
 _SAYS_YES_OR_NO = re.compile(r"\byes (?:or|/) no\b|\byes/no\b|吗", re.IGNORECASE)
@@ -33,7 +36,7 @@ _ALTERNATIVE = re.compile(
 )
 _NUMBER = re.compile(
     r"\bhow (?:many|much|old|tall|high|far|long|wide|deep|heavy|fast)\b"
-    r"|\b(?:what|which) (?:(?:is|was|are|were) )?(?:the )?(?:\w+ ){0,2}?(?:percentages?|percent"
+    r"|\b(?:what|which)(?: is| was| are| were|'s)? (?:the )?(?:\w+ ){0,2}?(?:percentages?|percent"
     r"|fraction|proportion|share|number|total|sum|average|mean|median|count|year|difference in)\b"
     r"|^(?:count|calculate|compute)\b|多少|几",
     re.IGNORECASE,
@@ -97,16 +100,18 @@ def split_choices(question: str) -> tuple[str, tuple[str, ...]]:
 
 def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], int]:
     """The options that start on a line: the text before them, theirs, the index after them."""
-    inline = list(_INLINE_OPTION.finditer(lines[first]))
-    for start in range(len(inline) - 1, -1, -1):
-        marks = inline[start:]
-        if len(marks) >= 2 and _lettered([mark[1] or mark[2] for mark in marks]):
-            ends = [mark.start() for mark in marks[1:]] + [len(lines[first])]
-            texts = [
-                lines[first][mark.end() : end].strip(" ,;")
-                for mark, end in zip(marks, ends, strict=True)
-            ]
-            return lines[first][: marks[0].start()].rstrip(), tuple(texts), first + 1
+    line = lines[first]
+    inline: list[re.Match[str]] = []
+    for mark in _INLINE_OPTION.finditer(line):
+        letter = (mark[1] or mark[2]).upper()
+        if letter == "A" and _BEFORE_INLINE.fullmatch(line, 0, mark.start()):
+            inline = [mark]
+        elif inline and letter == ascii_uppercase[len(inline) % 26]:
+            inline.append(mark)
+    if len(inline) >= 2:
+        ends = [mark.start() for mark in inline[1:]] + [len(line)]
+        texts = (line[m.end() : end].strip(" ,;") for m, end in zip(inline, ends, strict=True))
+        return line[: inline[0].start()].rstrip(), tuple(texts), first + 1
     found: list[str] = []
     index = first
     while index < len(lines):
@@ -117,11 +122,6 @@ def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], i
             break
         index += 1
     return "", tuple(found), index
-
-
-def _lettered(letters: Sequence[str]) -> bool:
-    """Whether letters run from A on without a gap."""
-    return "".join(letters).upper() == ascii_uppercase[: len(letters)]
 
 
 def _question_sentence(text: str) -> str:

@@ -2,11 +2,12 @@
 
 import re
 
-_CANNOT = r"(?:can ?not|can't|could ?not|couldn't|(?:am|are|is|'m)? ?(?:not able|unable) to|do not|don't)"
+_CANNOT = r"(?:can ?not|can't|could ?not|couldn't|(?:not able|unable) to|do not|don't)"
 _REFUSAL = re.compile(
     rf"\b{_CANNOT} (?:really |clearly |reliably |possibly |be )*"
     r"(?:tell|say|determined?|know|answer(?:ed)?|help|assist|provide|identify|recogni[sz]e|make out"
-    r"|(?:view|see|access|process|analy[sz]e|open|read) (?:the|this|that|any|your)? ?"
+    r"|read (?:it|this|that|them)"
+    r"|(?:view|see|access|process|analy[sz]e|open|read) (?:(?:the|this|that|any|your) )?"
     r"(?:images?|pictures?|photos?|charts?|figures?|documents?|diagrams?))\b"
     r"|\b(?:not|isn't|is no|there's no) (?:possible|way) to (?:tell|say|determine|know|answer)\b"
     r"|\b(?:hard|difficult|impossible) to (?:tell|say|determine|know)\b"

@@ -6,14 +6,14 @@ from .final_answer import FinalAnswer
 from .number import whole_number
 from .number_formats import format_number
 from .plain_text import bare, sentences
-from .words import ARTICLES, content_words, fold, singular, tokens
+from .words import ARTICLES, content_words, fold, singular, tokens, word_list
 
 _PHRASE_WORDS = 5
 _ANSWER_WORDS = 20
 _NUMBER_WORDS = {
     word: str(value)
     for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()
+        word_list("zero one two three four five six seven eight nine ten eleven twelve")
     )
 }
 _ALIASES = {

@@ -8,12 +8,20 @@ _TOKEN = re.compile(
     r"(?<![\w.])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*[+#]*|[%$€£¥₹°]"
 )
 
+
+def word_list(words: str) -> tuple[str, ...]:
+    """The words of a text that lists them."""
+    return tuple(words.split())
+
+
 ARTICLES = frozenset({"a", "an", "the"})
 _STOP_WORDS = frozenset(
-    "a an the this that these those it its there here he she they them his her their i you we is "
-    "are was were be been being am do does did has have had can could will would shall should may "
-    "might must of in on at to for from by with as and or into onto also so very some any which "
-    "what who whom whose when where how's it's that's there's".split()
+    word_list(
+        "a an the this that these those it its there here he she they them his her their i you we "
+        "is are was were be been being am do does did has have had can could will would shall "
+        "should may might must of in on at to for from by with as and or into onto also so very "
+        "some any which what who whom whose when where how's it's that's there's"
+    )
 )
 
 
