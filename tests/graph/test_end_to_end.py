@@ -1,0 +1,101 @@
+"""The same body with every kind of pair: scripted, the demo pair, tiny checkpoints."""
+
+import asyncio
+
+import pytest
+import yaml
+from fakes import PROMPTS, StreamingModel, models
+from langgraph.checkpoint.memory import InMemorySaver
+from PIL import Image, ImageDraw
+
+from langgraph_mai import MAIError, Pair, create_mai, create_strategy, load_pair
+from langgraph_mai.graph import STRATEGIES
+
+
+@pytest.fixture(scope="module", params=["scripted", "demo", "qwen3-vl", "internvl"])
+def pair(request, tmp_path_factory):
+    if request.param == "scripted":
+        return Pair("scripted", *models("transferred", StreamingModel), PROMPTS)
+    if request.param == "demo":
+        return load_pair()
+    folder = tmp_path_factory.mktemp("pair")
+    checkpoint = "qwen_checkpoint" if request.param == "qwen3-vl" else "internvl_checkpoint"
+    weights = str(request.getfixturevalue(checkpoint))
+    (folder / "prompts.yaml").write_text(yaml.safe_dump(PROMPTS.model_dump()))
+    config = {
+        "prompts": "./prompts.yaml",
+        "small": {"model": weights},
+        "large": {"model": weights, "attention": "eager"},
+    }
+    (folder / "pair.yaml").write_text(yaml.safe_dump(config))
+    return load_pair(folder / "pair.yaml")
+
+
+@pytest.fixture
+def picture(tmp_path):
+    drawn = Image.new("RGB", (128, 128), "white")
+    ImageDraw.Draw(drawn).ellipse((40, 40, 88, 88), fill="red")
+    path = tmp_path / "circle.png"
+    drawn.save(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_answers(pair, picture, name):
+    graph = create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
+    result = graph.invoke({"question": "Is there a red circle?", "images": [picture]})
+    assert isinstance(result["answer"], str)
+    for call in result["calls"]:
+        assert call["error"] is None
+        assert call["input_tokens"] > 0
+        assert call["seconds"] > 0
+    (message,) = result["messages"]
+    written = sum(call["output_tokens"] for call in result["calls"])
+    assert message.usage_metadata["output_tokens"] == written
+
+
+def test_sync_and_async_say_the_same(pair, picture):
+    graph = create_strategy("full_transfer", pair.small, pair.large, prompts=pair.prompts)
+    given = {"question": "How many circles are there?", "images": [picture]}
+    texts = [
+        [call["text"] for call in result["calls"]]
+        for result in (graph.invoke(given), asyncio.run(graph.ainvoke(given)))
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_what_streams_is_what_the_calls_hold(pair, picture):
+    graph = create_mai(pair.small, pair.large, prompts=pair.prompts)
+    given = {"question": "Is there a red circle?", "images": [picture]}
+    said: dict[str, str] = {}
+    for mode, event in graph.stream(given, stream_mode=["messages", "values"]):
+        if mode == "values":
+            result = event
+            continue
+        chunk, metadata = event
+        if "mai_style" in metadata:
+            (role,) = [tag for tag in metadata["tags"] if tag.startswith("mai:")]
+            key = f"{role} {metadata['mai_style']}"
+            said[key] = said.get(key, "") + chunk.text
+    assert said == {f"mai:{c['role']} {c['style']}": c["text"] for c in result["calls"]}
+
+
+def test_two_turns_on_a_thread(pair, picture):
+    graph = create_mai(pair.small, pair.large, prompts=pair.prompts, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "Is there a red circle?", "images": [picture]}, thread)
+    result = graph.invoke({"question": "How many circles are there?", "images": [picture]}, thread)
+    assert {call["kind"] for call in result["calls"]} == {"number"}
+    assert len(result["messages"]) == 2
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_a_time_limit_stops_a_real_model(way, picture):
+    pair = load_pair()
+    pair.small.load()
+    graph = create_strategy(
+        "small_reason", pair.small, pair.large, prompts=pair.prompts, timeout=0.001
+    )
+    given = {"question": "Is there a red circle?", "images": [picture]}
+    with pytest.raises(MAIError, match="no answer within 0.001 s"):
+        graph.invoke(given) if way == "invoke" else asyncio.run(graph.ainvoke(given))
