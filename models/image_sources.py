@@ -3,6 +3,7 @@
 import base64
 import binascii
 import http.client
+import os
 import re
 import stat
 import time
@@ -88,6 +89,7 @@ def local_path(reference: str) -> Path:
             text = slash + rest
         if re.match(r"/[a-zA-Z]:[/\\]", text):  # a Windows drive
             text = text[1:]
+        text = os.path.normpath(text) if text else text
     if not text.strip():
         raise ImageError("The reference to a picture is empty; give a path or a URL.")
     try:
@@ -127,24 +129,28 @@ def _read_file(path: Path) -> bytes:
     name = shown(str(path))
     try:
         status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise ImageError(f"{name} is a folder, not a picture.")
-        if not stat.S_ISREG(status.st_mode):
-            raise ImageError(f"{name} is not a regular file.")
-        if status.st_size > MAX_FILE_BYTES:
-            raise ImageError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB.")
-        return path.read_bytes()
+        problem = _problem(status)
+        data = b"" if problem else path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ImageError(f"There is no file {name}.") from error
     except PermissionError as error:
         raise ImageError(f"The file {name} may not be read by this user.") from error
     except (OSError, ValueError) as error:  # a name that is too long or holds a null byte
-        reason = getattr(error, "strerror", None) or str(error)
-        raise (
-            error
-            if isinstance(error, ImageError)
-            else ImageError(f"The file {name} cannot be read ({reason}).")
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise ImageError(f"The file {name} cannot be read ({reason}).") from error
+    if problem:
+        raise ImageError(f"{name} is {problem}.")
+    return data
+
+
+def _problem(status: os.stat_result) -> str:
+    if stat.S_ISDIR(status.st_mode):
+        return "a folder, not a picture"
+    if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
+        return "not a regular file"
+    if status.st_size > MAX_FILE_BYTES:
+        return f"larger than {MAX_FILE_BYTES >> 20} MiB"
+    return ""
 
 
 class _WebOnly(urllib.request.HTTPRedirectHandler):
@@ -164,31 +170,30 @@ def _fetch(url: str, allow_fetch: bool) -> bytes:
             f"{shown(url)} was not fetched because downloads are off; set allow_fetch=True, or "
             "download the picture and give its path."
         )
-    request = urllib.request.Request(url, headers={"User-Agent": "langgraph-mai"})
-    opener = urllib.request.build_opener(_WebOnly)
-    deadline = time.monotonic() + FETCH_SECONDS
-    parts: list[bytes] = []
-    size = 0
     try:
-        with opener.open(request, timeout=FETCH_SECONDS) as response:
-            while part := response.read1(1 << 16):
-                parts.append(part)
-                size += len(part)
-                if size > MAX_FETCH_BYTES:
-                    raise ImageError(f"{shown(url)} is larger than {MAX_FETCH_BYTES >> 20} MiB.")
-                if time.monotonic() > deadline:
-                    raise TimeoutError("too slow")
+        return _download(url)
     except urllib.error.HTTPError as error:
         error.close()
         raise ImageError(f"{shown(url)} was answered with HTTP status {error.code}.") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise (error if isinstance(error, ImageError) else _unreachable(url, error)) from error
-    return b"".join(parts)
+        cause = getattr(error, "reason", error)
+        if isinstance(cause, TimeoutError):
+            reason = f"it took more than {FETCH_SECONDS:.0f} seconds"
+        else:
+            reason = " ".join(str(cause).split()) or type(cause).__name__
+        raise ImageError(f"{shown(url)} cannot be fetched ({reason}).") from error
 
 
-def _unreachable(url: str, error: Exception) -> ImageError:
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, TimeoutError):
-        return ImageError(f"{shown(url)} was not delivered within {FETCH_SECONDS:.0f} seconds.")
-    reason = " ".join(str(cause).split()) or type(cause).__name__
-    return ImageError(f"{shown(url)} cannot be fetched ({reason}).")
+def _download(url: str) -> bytes:
+    request = urllib.request.Request(url, headers={"User-Agent": "langgraph-mai"})
+    opener = urllib.request.build_opener(_WebOnly)
+    deadline = time.monotonic() + FETCH_SECONDS
+    data = bytearray()
+    with opener.open(request, timeout=FETCH_SECONDS) as response:
+        while part := response.read1(1 << 16):
+            data += part
+            if len(data) > MAX_FETCH_BYTES:
+                raise OSError(f"it is larger than {MAX_FETCH_BYTES >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise TimeoutError
+    return bytes(data)

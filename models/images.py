@@ -84,7 +84,7 @@ def image_reference(image: str | Path | bytes | Image.Image) -> str:
         return _store_bytes(decode_data_uri(text), "The data URI")
     if scheme in {"http", "https"}:
         return text
-    return os.path.normpath(local_path(text))
+    return str(local_path(text))
 
 
 def image_block(reference: str, *, allow_fetch: bool = False) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""What the tests of all rooms share: no network, a cache folder of their own, checkpoints."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Read when huggingface_hub is imported: an unknown model name fails at once, without the network.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@pytest.fixture(scope="session")
+def _session_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache_folder(_session_cache, monkeypatch):
+    """Stored pictures go to a folder of the test session."""
+    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(_session_cache))
+
+
+@pytest.fixture(scope="session")
+def qwen_checkpoint(tmp_path_factory) -> Path:
+    """Folder of a tiny random Qwen3-VL checkpoint."""
+    from checkpoints import save_qwen3_vl
+
+    return save_qwen3_vl(tmp_path_factory.mktemp("qwen3-vl"))
+
+
+@pytest.fixture(scope="session")
+def internvl_checkpoint(tmp_path_factory) -> Path:
+    """Folder of a tiny random InternVL checkpoint with Qwen3 text."""
+    from checkpoints import save_internvl
+
+    return save_internvl(tmp_path_factory.mktemp("internvl"))
+
+
+@pytest.fixture(scope="session", params=["qwen3-vl", "internvl"])
+def checkpoint(request) -> Path:
+    """Folder of a tiny random checkpoint; the test runs once for each family."""
+    name = "qwen_checkpoint" if request.param == "qwen3-vl" else "internvl_checkpoint"
+    return request.getfixturevalue(name)
+
+
+@pytest.fixture(scope="session")
+def demo_weights() -> Path:
+    """Folder with the demo pair's checkpoints, `small` and `large`."""
+    import langgraph_mai.demo
+
+    return Path(langgraph_mai.demo.__file__).parent / "weights"

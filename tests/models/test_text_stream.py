@@ -1,0 +1,91 @@
+"""Tokens to text piece by piece: nothing lost, nothing doubled, cut before a stop string."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_mai.models.text_stream import TextStream
+
+
+def byte_decoder(tokens):
+    """Each token is a byte; 256 and above are special tokens and leave no text."""
+    return bytes(token for token in tokens if token < 256).decode("utf-8", "replace")
+
+
+def word_decoder(tokens):
+    """Like SentencePiece: words carry their blank in front, and a text's first one loses it."""
+    words = ["▁yes", "▁no", "▁a", "b", "▁"]
+    return "".join(words[token] for token in tokens).replace("▁", " ").removeprefix(" ")
+
+
+def run(decode, tokens, stop=()):
+    stream = TextStream(decode, stop)
+    pieces = []
+    for token in tokens:
+        pieces.append(stream.push(token))
+        if stream.stopped:
+            break
+    pieces.append(stream.finish())
+    assert "".join(pieces) == stream.text
+    return stream, pieces
+
+
+@given(st.text(max_size=40))
+def test_the_pieces_of_a_text_are_the_text(text):
+    stream, pieces = run(byte_decoder, text.encode())
+    assert stream.text == text
+    assert all("\ufffd" not in piece for piece in pieces) or "\ufffd" in text
+
+
+@given(st.lists(st.integers(0, 300), max_size=40))
+def test_the_pieces_of_any_tokens_are_their_text(tokens):
+    stream, _ = run(byte_decoder, tokens)
+    assert stream.text == byte_decoder(tokens)
+
+
+@given(st.lists(st.integers(0, 4), max_size=30))
+def test_blanks_between_words_are_kept(tokens):
+    stream, _ = run(word_decoder, tokens)
+    assert stream.text == word_decoder(tokens)
+
+
+@given(st.text("ab\n", max_size=40), st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3))
+def test_the_text_ends_before_the_first_stop_string(text, stop):
+    stream, _ = run(byte_decoder, text.encode(), stop)
+    ends = [text.index(string) for string in stop if string in text]
+    # A later stop string may be complete earlier: then the text ends there.
+    assert stream.stopped == bool(ends)
+    assert text.startswith(stream.text)
+    assert all(string not in stream.text for string in stop)
+    if not ends:
+        assert stream.text == text
+
+
+@given(st.text("abc", max_size=20), st.sampled_from(["ab", "abc", "cab", "aab"]))
+def test_no_released_piece_is_taken_back(text, stop):
+    stream = TextStream(byte_decoder, [stop])
+    shown = ""
+    for token in text.encode():
+        shown += stream.push(token)
+        assert stop not in shown
+        assert text.startswith(shown)
+        if stream.stopped:
+            break
+
+
+def test_a_possible_beginning_of_a_stop_string_is_held_back():
+    stream = TextStream(byte_decoder, ["END"])
+    assert [stream.push(byte) for byte in b"aENx"] == ["a", "", "", "ENx"]
+    assert stream.push(ord("E")) == ""
+    assert stream.finish() == "E"
+
+
+def test_half_a_character_waits_for_its_rest():
+    stream = TextStream(byte_decoder)
+    assert [stream.push(byte) for byte in "é!".encode()] == ["", "é", "!"]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_an_unfinished_character_is_shown_at_the_end(cut):
+    stream, _ = run(byte_decoder, "a😀".encode()[: 1 + cut])
+    assert stream.text == "a\ufffd"
