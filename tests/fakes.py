@@ -9,8 +9,9 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langgraph_mai.configs import PromptsConfig
 from pydantic import Field
+
+from langgraph_mai.configs import PromptsConfig
 
 PROMPTS = PromptsConfig.model_validate(
     {

@@ -57,7 +57,7 @@ def ask(
     if Path(question).is_file():
         typer.echo(f"The last argument is the question, but {question!r} is a file.", err=True)
         raise typer.Exit(BAD_INPUT)
-    start_importing_torch()
+    threading.Thread(target=import_local_models, daemon=True).start()
 
     from ..models.pairs import load_pair
     from ..nodes.prepare import read_task
@@ -77,17 +77,13 @@ def ask(
         show_result(result, show_reasoning=show_reasoning)
 
 
-def start_importing_torch() -> None:
-    """Import what local models need in the background: it takes seconds, and other things too."""
-
-    def load() -> None:
-        try:
-            import torch  # noqa: F401
-            import transformers  # noqa: F401
-        except ImportError:
-            return  # The model says so, when it is loaded.
-
-    threading.Thread(target=load, daemon=True).start()
+def import_local_models() -> None:
+    """Import what local models need; `ask` does it in the background, for it takes seconds."""
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError:
+        return  # The model says so, when it is loaded.
 
 
 def _run(

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ..configs import load_pair_config
+from .ask import import_local_models
 from .errors import RUN_FAILED, reports_errors
 from .options import Debug, Json
 
@@ -26,20 +28,24 @@ def check(
     from ..models.pairs import load_pair
     from .rendering import Progress, show_check
 
-    loaded = load_pair(pair)
+    loaded, config = load_pair(pair), load_pair_config(pair)
     with tempfile.TemporaryDirectory() as folder, Progress() as progress:
         picture = _draw_picture(Path(folder))
+        progress.start("importing torch and transformers")
+        import_local_models()
+        progress.finish("importing torch and transformers")
         models = []
-        for role, model in (("small", loaded.small), ("large", loaded.large)):
+        for role in ("small", "large"):
             progress.start(f"{role} model")
-            models.append(_check_model(role, model, loaded.prompts, picture))
+            found = _check_model(role, getattr(loaded, role), loaded.prompts, picture)
+            models.append({"role": role, "model": getattr(config, role).model} | found)
             progress.finish(f"{role} model")
-    found = {"pair": pair, "ok": all(m["error"] is None for m in models), "models": models}
+    checked = {"pair": pair, "ok": all(m["error"] is None for m in models), "models": models}
     if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(checked, indent=2, ensure_ascii=False))
     else:
-        show_check(found)
-    if not found["ok"]:
+        show_check(checked)
+    if not checked["ok"]:
         raise typer.Exit(RUN_FAILED)
 
 
@@ -49,8 +55,6 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     from ..nodes.model_call import Agent, call_model
 
     found: dict[str, Any] = {
-        "role": role,
-        "model": model.model,
         "load_seconds": None,
         "answer": None,
         "answer_seconds": None,

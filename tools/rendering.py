@@ -103,12 +103,15 @@ def show_check(found: dict[str, Any]) -> None:
     """Print what works of a pair, and what does not."""
     console = _stdout()
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("role", "model", "loads (s)", "answers (s)", "peak memory (MB)", "answer"):
-        table.add_column(column)
+    table.add_column("role")
+    table.add_column("model", overflow="fold")
+    table.add_column("answer")
+    for column in ("loads (s)", "answers (s)", "peak (MB)"):
+        table.add_column(column, justify="right")
     for model in found["models"]:
         seen = (model[key] for key in ("load_seconds", "answer_seconds", "peak_memory_mb"))
         cells = ["-" if value is None else str(value) for value in seen]
-        table.add_row(model["role"], Text(model["model"]), *cells, Text(model["answer"] or "-"))
+        table.add_row(model["role"], Text(model["model"]), Text(model["answer"] or "-"), *cells)
     console.print(table)
     for model in found["models"]:
         if model["error"]:

@@ -54,7 +54,7 @@ def test_a_broken_image_in_a_message_is_named(tmp_path):
     path = tmp_path / "broken.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
     block = {"type": "image_url", "image_url": {"url": str(path)}}
-    with pytest.raises(MAIInputError, match="broken.png"):
+    with pytest.raises(MAIInputError, match=r"broken\.png"):
         ask(messages=[HumanMessage([{"type": "text", "text": "Is it red?"}, block])])
 
 

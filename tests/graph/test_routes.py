@@ -42,7 +42,11 @@ def test_a_call_records_text_answer_tokens_and_time(run):
     assert reason["text"] == "It looks red.\nAnswer: yes"
     assert reason["answer"] == "yes"
     assert reason["kind"] == "yes_no"
-    assert (reason["input_tokens"], reason["output_tokens"], reason["cached_tokens"]) == (100, 5, 10)
+    assert (reason["input_tokens"], reason["output_tokens"], reason["cached_tokens"]) == (
+        100,
+        5,
+        10,
+    )
     assert 0.02 <= reason["seconds"] < 1
     assert reason["finish_reason"] == "stop"
     assert reason["error"] is None

@@ -1,0 +1,24 @@
+"""Watch both agents write, word by word, and the verdicts between them."""
+
+import asyncio
+import sys
+
+from langgraph_mai import create_mai, load_pair
+
+
+async def main(question: str, images: list[str]) -> None:
+    """Print what each agent writes and what the graph decides."""
+    pair = load_pair("demo")
+    mai = create_mai(pair.small, pair.large, prompts=pair.prompts)
+    given = {"question": question, "images": images}
+    async for mode, event in mai.astream(given, stream_mode=["messages", "custom"]):
+        if mode == "custom":
+            print("event:", event)
+            continue
+        chunk, metadata = event
+        role = next((tag for tag in metadata.get("tags", []) if tag.startswith("mai:")), "answer")
+        print(f"{role}: {chunk.text!r}")
+
+
+*pictures, asked = sys.argv[1:] or ["How many fingers has a hand?"]
+asyncio.run(main(asked, pictures))

@@ -1,0 +1,183 @@
+import json
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from langgraph_mai import __version__
+from langgraph_mai.tools.cli import app
+
+CALL_KEYS = {
+    "role",
+    "style",
+    "text",
+    "answer",
+    "kind",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "seconds",
+    "finish_reason",
+    "cut",
+    "error",
+}
+
+
+def mai(*words: str):
+    return CliRunner().invoke(app, [*words])
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "red circle.png"
+    Image.new("RGB", (128, 128), "red").save(path)
+    return str(path)
+
+
+def test_help_names_the_commands():
+    result = mai("--help")
+    assert result.exit_code == 0
+    for command in ("ask", "pairs", "check"):
+        assert command in result.stdout
+
+
+def test_version():
+    assert mai("--version").stdout == f"mai {__version__}\n"
+
+
+def test_ask_prints_answer_route_and_calls(picture):
+    result = mai("ask", picture, "Is there a red circle?")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    first, second, *_ = result.stdout.splitlines()
+    assert first.startswith("answer")
+    assert second.startswith("route")
+    for word in ("small", "large", "direct", "tokens in", "cached", "seconds"):
+        assert word in result.stdout
+
+
+def test_ask_prints_one_json_object_and_nothing_else(picture):
+    result = mai("ask", picture, "Is there a red circle?", "--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    answered = json.loads(result.stdout)
+    assert answered["answer"]
+    assert answered["route"] in {"direct", "reasoned", "transferred"}
+    assert "fallback" in answered
+    assert answered["pair"] == "demo"
+    for call in answered["calls"]:
+        assert set(call) == CALL_KEYS
+
+
+def test_ask_needs_no_image():
+    assert mai("ask", "How many fingers has a hand?", "--json").exit_code == 0
+
+
+def test_ask_takes_many_images_choices_and_a_type(picture):
+    words = ["--choice", "one", "--choice", "two", "--answer-type", "choice"]
+    result = mai("ask", picture, picture, "How many are red?", *words, "--json")
+    assert result.exit_code == 0
+    assert {call["kind"] for call in json.loads(result.stdout)["calls"]} == {"choice"}
+
+
+def test_ask_takes_a_strategy_and_shows_the_reasoning(picture):
+    words = ["--strategy", "small_reason"]
+    answered = json.loads(mai("ask", picture, "Is it red?", *words, "--json").stdout)
+    assert [(c["role"], c["style"]) for c in answered["calls"]] == [("small", "reason")]
+    shown = mai("ask", picture, "Is it red?", *words, "--show-reasoning").stdout
+    assert "small reason" in shown
+    assert answered["calls"][0]["text"].splitlines()[0] in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["Is it?", "--pair", "demoo"], "There is no pair 'demoo'; did you mean 'demo'?"),
+        (["Is it?", "--pair", "no.yaml"], "There is no pair file 'no.yaml'."),
+        (["Is it?", "--answer-type", "essay"], "The answer type 'essay' is unknown"),
+        (["Is it?", "--strategy", "best"], "The strategy 'best' is unknown"),
+        (["/nowhere/a.png", "Is it?"], "/nowhere/a.png"),
+        (["https://example.com/a.png", "Is it?"], "https://example.com/a.png"),
+        (["Which?", "--choice", "x", "--choice", "x"], "The choice 'x' is given twice"),
+        ([" "], "The question is empty"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(words, sentence):
+    result = mai("ask", *words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_forgotten_question_is_noticed(picture):
+    result = mai("ask", picture)
+    assert result.exit_code == 2
+    assert "The last argument is the question, but" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["ask"], ["ask", "Is it?", "--no-such-option"], ["answer"]])
+def test_bad_usage_is_exit_code_2(words):
+    assert mai(*words).exit_code == 2
+
+
+@pytest.fixture
+def broken_pair(tmp_path):
+    path = tmp_path / "pair.yaml"
+    path.write_text("small: {model: 'demo:small'}\nlarge: {model: ./nowhere}\nprompts: demo\n")
+    return str(path)
+
+
+def test_one_missing_model_is_reported_and_the_other_answers(broken_pair, picture):
+    result = mai("ask", picture, "Is there a red circle?", "--pair", broken_pair, "--json")
+    assert result.exit_code == 0
+    answered = json.loads(result.stdout)
+    assert answered["fallback"] == "small_direct"
+    assert "nowhere" in answered["calls"][1]["error"]
+
+
+def test_a_failed_run_is_exit_code_1(broken_pair):
+    result = mai("ask", "Is it?", "--pair", broken_pair, "--strategy", "large_direct")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "There is no model folder" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_debug_shows_where(broken_pair):
+    words = ["--pair", broken_pair, "--strategy", "large_direct", "--debug"]
+    result = mai("ask", "Is it?", *words)
+    assert result.exit_code == 1
+    assert type(result.exception).__name__ == "MAIError"
+
+
+def test_pairs_lists_what_there_is():
+    assert "qwen3-vl-2b-8b" in mai("pairs").stdout
+    (demo,) = [pair for pair in json.loads(mai("pairs", "--json").stdout) if pair["name"] == "demo"]
+    assert set(demo) == {"name", "small", "large", "backend", "description"}
+
+
+def test_check_says_that_a_pair_works():
+    assert "The pair demo can be used." in mai("check").stdout
+    checked = json.loads(mai("check", "demo", "--json").stdout)
+    assert checked["ok"] is True
+    for model in checked["models"]:
+        assert model["error"] is None
+        assert model["answer"]
+        assert model["load_seconds"] >= 0
+        assert model["answer_seconds"] > 0
+
+
+def test_check_says_what_is_missing(broken_pair):
+    result = mai("check", broken_pair, "--json")
+    assert result.exit_code == 1
+    small, large = json.loads(result.stdout)["models"]
+    assert small["error"] is None
+    assert "There is no model folder" in large["error"]
+
+
+def test_check_refuses_a_file_that_is_no_pair(tmp_path):
+    (tmp_path / "pair.yaml").write_text("small: {model: x}\n")
+    result = mai("check", str(tmp_path / "pair.yaml"))
+    assert result.exit_code == 2
+    assert "the key 'large' is missing" in result.stderr
