@@ -36,7 +36,7 @@ _REJECTED_AFTER = re.compile(
     r"|eliminated))|不(?:是|对|正确)",
     re.IGNORECASE,
 )
-_JOINED = re.compile(r"[\s,/&\"')\].]*(?:(?:and|or)\b)?[\s\"'(\[]*", re.IGNORECASE)
+_JOINED = re.compile(r"[\s,/&\"')\].]*+(?:(?:and|or)\b)?[\s\"'(\[]*+", re.IGNORECASE)
 _VERB_AFTER_A = re.compile(r" (?:is|was|and|or|but|not|because|since|would|must|fits|seems)\b|\W*$")
 _NEAR = 40
 
@@ -66,7 +66,7 @@ def letter_mentions(sentence: str, *, marked: bool) -> list[LetterMention]:
         if not announced and not _is_letter(match, sentence):
             continue
         before = sentence[max(0, match.start() - _NEAR) : match.start()]
-        after = sentence[match.end() :][:_NEAR]
+        after = sentence[match.end() : match.end() + _NEAR]
         at_start = not before and (marked or bool(match["close"]))
         status: Status = "named"
         if _REJECTED_BEFORE.search(before) or _REJECTED_AFTER.match(after):

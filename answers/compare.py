@@ -30,7 +30,7 @@ def agree(a: Answer, b: Answer) -> Verdict:
       at least two digits left ("12" and "12.4", not "2" and "2.4"); and no two different units.
     - short_text: as numbers where both are numbers, as lists where both are lists, else the same
       normalised words, plural or singular.
-    - list: the same items in any order, each as often.
+    - list: the same items in any order, each as often; numbers in them exactly.
     - free_text: see `free_texts_agree`.
 
     Returns:
@@ -39,7 +39,7 @@ def agree(a: Answer, b: Answer) -> Verdict:
     if a.kind != b.kind or a.value is None or b.value is None:
         return "abstain"
     match a.value, b.value:
-        case float() as x, float() as y:
+        case (int() | float()) as x, (int() | float()) as y:
             same = _same_number(Number(x, a.unit), Number(y, b.unit))
         case tuple() as x, tuple() as y:
             same = _same_items(x, y)
@@ -100,20 +100,33 @@ def _rounds_to(fine: float, coarse: float) -> bool:
 
 def _same_items(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
     """Whether two lists hold the same items, as multisets."""
-    rest = list(b)
-    for item in a:
-        found = next((other for other in rest if _same_text(item, other)), None)
-        if found is None:
-            return False
-        rest.remove(found)
-    return not rest
+    return Counter(map(_item_key, a)) == Counter(map(_item_key, b))
+
+
+def _item_key(item: str) -> tuple[str, ...]:
+    """What makes two items of lists the same: the value and unit, or the words."""
+    if number := whole_number(item):
+        return (f"{number.value:.12g}", number.unit.strip("%"))
+    return comparison_key(item)
 
 
 def _same_text(a: str, b: str) -> bool:
     number_a, number_b = whole_number(a), whole_number(b)
     if number_a and number_b:
         return _same_number(number_a, number_b)
-    return comparison_key(a) == comparison_key(b)
+    key_a, key_b = comparison_key(a), comparison_key(b)
+    return key_a == key_b or _names_the_count(key_a, key_b) or _names_the_count(key_b, key_a)
+
+
+def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
+    """Whether one text is the numbers that the other starts with, which then says of what."""
+    rest = named[len(bare) :]
+    return (
+        0 < len(rest) <= 2
+        and named[: len(bare)] == bare
+        and all(word[-1].isdigit() for word in bare)
+        and not any(word[-1].isdigit() for word in rest)
+    )
 
 
 def _same_list(a: str, b: str) -> bool:

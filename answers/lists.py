@@ -13,6 +13,8 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _ITEM_WORDS = 8
+_ITEM_CHARACTERS = 120
+_ITEMS = 100  # A longer list is an output that loops.
 
 
 def read_items(text: str) -> tuple[str, ...] | None:
@@ -27,6 +29,10 @@ def read_items(text: str) -> tuple[str, ...] | None:
     else:
         items = _SEPARATOR.split(_LEAD_IN.sub("", bare(text), count=1))
     items = [item for item in map(bare, items) if item]
-    if not items or any(len(item.split()) > _ITEM_WORDS for item in items):
+    if not 0 < len(items) <= _ITEMS or not all(map(_is_item, items)):
         return None
     return tuple(item.removeprefix("and ") for item in items)
+
+
+def _is_item(text: str) -> bool:
+    return len(text) <= _ITEM_CHARACTERS and len(text.split()) <= _ITEM_WORDS

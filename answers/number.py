@@ -17,7 +17,7 @@ _CONCLUSION = re.compile(
     r"(?:so|thus|therefore|hence|in total|in conclusion|overall|total|finally)\b|=|≈", re.IGNORECASE
 )
 _AROUND_WHOLE = re.compile(
-    r"(?:approximately|approx\.?|about|around|roughly|circa|ca\.|exactly|only|in|~|≈|=|a)*",
+    r"(?:approximately|approx\.?|about|around|roughly|circa|ca\.|exactly|only|in|~|≈|[a-z]?=|a)*+",
     re.IGNORECASE,
 )
 _SHARE = re.compile(

@@ -163,7 +163,7 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
     if _BROKEN.match(text, end) or not math.isfinite(value):
         return None
     if match["sign"].strip().lower() in ("-", "minus", "negative"):
-        value = -value
+        value = 0.0 - value  # Never the float -0.0.
     return NumberMention(Number(value, currency or unit), match.start(), end)
 
 

@@ -35,7 +35,7 @@ def parse(
     """
     final = final_answer(text)
     if final is None:
-        return Answer(answer_type, None, "")
+        return Answer(answer_type, None, text.strip())
     if answer_type == "choice":
         options = tuple(choices) or split_choices(question)[1]
         return Answer("choice", read_choice(final, options, question), final.text)

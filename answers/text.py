@@ -10,6 +10,7 @@ from .words import ARTICLES, content_words, fold, singular, tokens, word_list
 
 _PHRASE_WORDS = 5
 _ANSWER_WORDS = 20
+_ANSWER_CHARACTERS = 300
 _NUMBER_WORDS = {
     word: str(value)
     for value, word in enumerate(
@@ -92,7 +93,9 @@ def _phrase(answer: FinalAnswer) -> str | None:
     said = sentences(line)
     if len(said) > 1 and _is_phrase(said[0]) and _COMMENT.match(said[1]):
         line = said[0]
-    return bare(line) if len(line.split()) <= _ANSWER_WORDS else None
+    if len(line) > _ANSWER_CHARACTERS or len(line.split()) > _ANSWER_WORDS:
+        return None
+    return bare(line)
 
 
 def _phrase_among(lines: list[str]) -> str | None:
