@@ -172,22 +172,23 @@ class ChatTransformers(BaseChatModel):
     ) -> list[AIMessage]:
         """Like `batch`, without blocking the event loop."""
 
-        async def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> Any:
+        async def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> AIMessage:
             current_seat.set(seat)
             try:
                 return await self.ainvoke(item, config, **kwargs)
-            except Exception as error:
-                if return_exceptions:
-                    return error
-                raise
             finally:
                 seat.leave()
 
-        outputs: list[AIMessage] = []
+        outputs: list[Any] = []
         for group, configs in self._groups(inputs, config):
             gathering = Gathering(len(group))
             seats = [Seat(gathering) for _ in group]
-            outputs += await asyncio.gather(*map(answer, seats, group, configs))
+            # All of them end before the first error is raised, so that none runs on unseen.
+            answers = map(answer, seats, group, configs)
+            outputs += await asyncio.gather(*answers, return_exceptions=True)
+            errors = [output for output in outputs if isinstance(output, BaseException)]
+            if errors and not return_exceptions:
+                raise errors[0]
         return outputs
 
     def _groups(

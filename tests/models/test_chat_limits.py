@@ -1,0 +1,150 @@
+"""Time limits and cancelled calls: the caller is free at once, the model within a token."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph_mai.models import ChatTransformers
+from PIL import Image
+
+QUESTION = [HumanMessage([{"type": "image", "image": Image.new("RGB", (90, 60), "red")}, "What?"])]
+LONG = {"max_tokens": 900, "temperature": 1.0, "seed": 0}
+
+
+@pytest.fixture
+def model(qwen_checkpoint):
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", device="cpu")
+    model.invoke("warm up", max_tokens=1)
+    return model
+
+
+@pytest.fixture
+def slow(monkeypatch, model):
+    """Every token takes 20 ms; yields a list that grows with each of them."""
+    from langgraph_mai.models.sampling import Watch
+
+    steps = []
+    original = Watch.__call__
+
+    def slowed(self, *args, **kwargs):
+        time.sleep(0.02)
+        steps.append(time.monotonic())
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Watch, "__call__", slowed)
+    return steps
+
+
+def assert_stops(steps):
+    """No more than the token under way is generated after this."""
+    time.sleep(0.05)
+    count = len(steps)
+    time.sleep(0.1)
+    assert len(steps) <= count
+
+
+def test_a_call_that_takes_too_long(model, slow):
+    started = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"did not finish within its timeout of 0\.2 seconds"):
+        model.invoke(QUESTION, timeout=0.2, **LONG)
+    assert time.monotonic() - started < 1
+    assert_stops(slow)
+
+
+def test_a_time_limit_of_the_model(model, slow):
+    hurried = model.model_copy(update={"timeout": 0.1})
+    with pytest.raises(TimeoutError, match="raise the timeout"):
+        hurried.invoke(QUESTION, **LONG)
+
+
+async def test_an_async_call_that_takes_too_long(model, slow):
+    with pytest.raises(TimeoutError, match="did not finish"):
+        await model.ainvoke(QUESTION, timeout=0.2, **LONG)
+    assert_stops(slow)
+
+
+def test_a_stream_that_takes_too_long_shows_what_came_before(model, slow):
+    texts = []
+    with pytest.raises(TimeoutError, match="did not finish"):
+        texts.extend(chunk.content for chunk in model.stream(QUESTION, timeout=0.3, **LONG))
+    assert_stops(slow)
+
+
+async def test_an_async_stream_that_takes_too_long(model, slow):
+    with pytest.raises(TimeoutError, match="did not finish"):
+        async for _ in model.astream(QUESTION, timeout=0.2, **LONG):
+            pass
+    assert_stops(slow)
+
+
+def test_waiting_for_another_call_counts(model, slow):
+    other = threading.Thread(target=lambda: model.invoke(QUESTION, **{**LONG, "max_tokens": 40}))
+    other.start()
+    time.sleep(0.1)
+    with pytest.raises(TimeoutError, match="did not finish"):
+        model.invoke(QUESTION, timeout=0.2, max_tokens=1)
+    other.join()
+
+
+def test_enough_time_changes_nothing(model):
+    assert model.invoke(QUESTION, timeout=60).content == model.invoke(QUESTION).content
+
+
+async def test_a_cancelled_call_stops_the_model(model, slow):
+    task = asyncio.create_task(model.ainvoke(QUESTION, **LONG))
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert slow
+    assert_stops(slow)
+
+
+async def test_a_call_cancelled_at_once_never_starts(model, slow):
+    task = asyncio.create_task(model.ainvoke(QUESTION, **LONG))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0.1)
+    assert_stops(slow)
+    assert len(slow) <= 2
+
+
+async def test_a_cancelled_stream_stops_the_model(model, slow):
+    async def read():
+        async for _ in model.astream(QUESTION, **LONG):
+            pass
+
+    task = asyncio.create_task(read())
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert_stops(slow)
+
+
+async def test_a_cancelled_batch_stops_the_model(model, slow):
+    task = asyncio.create_task(model.abatch([QUESTION] * 3, **LONG))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert_stops(slow)
+
+
+def test_a_loop_that_ends_during_a_call_stops_the_model(model, slow):
+    async def give_up():
+        await asyncio.wait_for(model.ainvoke(QUESTION, **LONG), 0.2)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(give_up())
+    assert_stops(slow)
+
+
+def test_the_model_answers_after_all_this(model, slow):
+    with pytest.raises(TimeoutError):
+        model.batch([QUESTION] * 2, timeout=0.1, **LONG)
+    assert model.invoke(QUESTION, max_tokens=3).usage_metadata["output_tokens"] == 3

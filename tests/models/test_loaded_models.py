@@ -1,0 +1,214 @@
+"""Loaded models are shared, loaded once, released on request, and kept apart while they load."""
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+import torch
+from langgraph_mai.models import ChatTransformers
+from langgraph_mai.models.loaded_models import Gate
+
+
+class Loads:
+    def __init__(self, monkeypatch):
+        from transformers import AutoModelForImageTextToText
+
+        self.models = []
+        self.dtypes = []
+        original = AutoModelForImageTextToText.from_pretrained
+
+        def counting(*args, **kwargs):
+            time.sleep(0.05)
+            self.dtypes.append(kwargs["dtype"])
+            loaded = original(*args, **kwargs)
+            self.models.append(weakref.ref(loaded[0]))
+            return loaded
+
+        monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", counting)
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    return Loads(monkeypatch)
+
+
+@pytest.fixture
+def fresh(qwen_checkpoint, tmp_path):
+    """A folder that no other test has loaded."""
+    import shutil
+
+    return str(shutil.copytree(qwen_checkpoint, tmp_path / "model"))
+
+
+def at_once(*functions):
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_first_calls_at_once_load_once(fresh, loads):
+    model = ChatTransformers(model=fresh, dtype="float32", max_tokens=2)
+    answers = []
+    at_once(*[lambda: answers.append(model.invoke("x").content)] * 6)
+    assert len(loads.models) == 1
+    assert len(answers) == 6
+    assert len(set(answers)) == 1
+
+
+def test_instances_share_weights_unless_they_ask_for_another_model(fresh, loads):
+    ChatTransformers(model=fresh, dtype="float32").load()
+    ChatTransformers(model=fresh, dtype="float32", max_tokens=3, temperature=1, seed=2).load()
+    assert len(loads.models) == 1
+    ChatTransformers(model=fresh, dtype="bfloat16").load()
+    ChatTransformers(model=fresh, dtype="float32", attention="eager").load()
+    assert loads.dtypes == [torch.float32, torch.bfloat16, torch.float32]
+
+
+def test_released_weights_are_freed_and_load_again(fresh, loads):
+    model = ChatTransformers(model=fresh, dtype="float32", max_tokens=3)
+    before = model.invoke("x").content
+    model.unload()
+    model.unload()
+    gc.collect()
+    assert loads.models[0]() is None
+    assert model.invoke("x").content == before
+    assert len(loads.models) == 2
+
+
+def test_running_calls_survive_a_release(fresh):
+    model = ChatTransformers(model=fresh, dtype="float32", max_tokens=60, temperature=1.0, seed=1)
+    stream = model.stream("x")
+    first = next(stream)
+    model.unload()
+    assert first.content + "".join(chunk.content for chunk in stream) == model.invoke("x").content
+
+
+def test_a_call_may_name_another_model(fresh, internvl_checkpoint, loads):
+    model = ChatTransformers(model=fresh, dtype="float32", max_tokens=2)
+    message = model.invoke("x", model=str(internvl_checkpoint))
+    assert message.response_metadata["model_name"] == str(internvl_checkpoint)
+    assert model.invoke("x").response_metadata["model_name"] == fresh
+
+
+def test_a_model_that_loads_does_not_disturb_one_that_answers(fresh, qwen_checkpoint):
+    """transformers changes torch's default dtype while it loads; answers must not notice."""
+    answering = ChatTransformers(
+        model=str(qwen_checkpoint), dtype="float32", max_tokens=40, temperature=1.0, seed=3
+    )
+    expected = answering.invoke("x").content
+    answers, dtypes = [], []
+
+    def ask():
+        for _ in range(15):
+            answers.append(answering.invoke("x").content)
+
+    def load():
+        for threads in range(1, 9):
+            ChatTransformers(model=fresh, dtype="bfloat16", threads=threads).load().unload()
+            dtypes.append(torch.get_default_dtype())
+
+    at_once(ask, load)
+    assert set(answers) == {expected}
+    assert set(dtypes) == {torch.float32}
+
+
+def test_the_gate_lets_computations_overlap_and_loads_wait():
+    gate = Gate()
+    log = []
+    both = threading.Barrier(2, timeout=5)
+
+    def compute():
+        with gate.computing():
+            both.wait()
+            log.append("computed")
+
+    def load():
+        with gate.loading():
+            log.append("load begins")
+            time.sleep(0.05)
+            log.append("load ends")
+
+    at_once(compute, compute)
+    assert log == ["computed"] * 2
+    log.clear()
+    at_once(load, load, load)
+    assert log == ["load begins", "load ends"] * 3
+
+
+def test_a_waiting_load_goes_first():
+    gate = Gate()
+    log = []
+    computing = gate.computing()
+    computing.__enter__()
+
+    def load():
+        with gate.loading():
+            log.append("load")
+
+    def compute():
+        with gate.computing():
+            log.append("compute")
+
+    loader, later = threading.Thread(target=load), threading.Thread(target=compute)
+    loader.start()
+    time.sleep(0.05)
+    later.start()
+    time.sleep(0.05)
+    assert log == []
+    computing.__exit__(None, None, None)
+    loader.join()
+    later.join()
+    assert log == ["load", "compute"]
+
+
+def test_threads_of_the_rest_of_the_process_stay_as_they_are(fresh):
+    before = torch.get_num_threads()
+    later = []
+    ChatTransformers(model=fresh, dtype="float32", max_tokens=1, threads=3).invoke("x")
+    at_once(lambda: later.append(torch.get_num_threads()))
+    assert [torch.get_num_threads(), *later] == [before, before]
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, 1), (3, 3)])
+def test_a_small_model_computes_on_one_thread_unless_told(fresh, monkeypatch, asked, expected):
+    from langgraph_mai.models.sampling import Watch
+
+    seen = []
+    original = Watch.__call__
+
+    def watched(self, *args, **kwargs):
+        seen.append((threading.current_thread().name, torch.get_num_threads()))
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Watch, "__call__", watched)
+    model = ChatTransformers(model=fresh, dtype="float32", max_tokens=3, threads=asked)
+    at_once(*[lambda: model.invoke("x")] * 3)
+    assert {threads for _, threads in seen} == {expected}
+    assert len({name for name, _ in seen}) == 1
+
+
+def test_two_models_answer_at_the_same_time(qwen_checkpoint, internvl_checkpoint):
+    models = [
+        ChatTransformers(model=str(path), dtype="float32", max_tokens=200, temperature=1.0, seed=4)
+        for path in (qwen_checkpoint, internvl_checkpoint)
+    ]
+    expected = [model.invoke("x").content for model in models]
+    answers = [[], []]
+    at_once(
+        lambda: answers[0].extend(models[0].invoke("x").content for _ in range(3)),
+        lambda: answers[1].extend(models[1].invoke("x").content for _ in range(3)),
+    )
+    assert answers == [[expected[0]] * 3, [expected[1]] * 3]
+
+
+def test_a_processor_serves_many_threads(checkpoint):
+    """Tokenizers raise "Already borrowed" when two threads use them at once."""
+    model = ChatTransformers(model=str(checkpoint), dtype="float32", max_tokens=5)
+    expected = model.invoke("x" * 300).content
+    answers = []
+    at_once(*[lambda: answers.append(model.invoke("x" * 300).content)] * 12)
+    assert answers == [expected] * 12

@@ -1,0 +1,266 @@
+"""Loading a checkpoint: every failure is one sentence that says what is wrong and what to do."""
+
+import builtins
+import json
+import logging
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from langgraph_mai.models import ChatTransformers, ModelError
+
+
+def broken(checkpoint, folder, drop=(), **config):
+    """A copy of a checkpoint without some files, or with another config."""
+    shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns(*drop))
+    if config:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | config))
+    return folder
+
+
+def failure(model, kind=ModelError, **options):
+    with pytest.raises(kind) as raised:
+        ChatTransformers(model=str(model), **options).load()
+    message = str(raised.value)
+    assert "\n" not in message
+    assert message.endswith((".", '"'))
+    return message
+
+
+def test_a_missing_folder(tmp_path):
+    assert f"no model folder '{tmp_path}/nothing'" in failure(tmp_path / "nothing")
+    assert "no model folder" in failure("./nothing")
+
+
+def test_a_hub_name_without_network():
+    message = failure("Qwen/Qwen3-VL-2B-Instruct")
+    assert "'Qwen/Qwen3-VL-2B-Instruct' is neither a folder nor in the local hub cache" in message
+    assert "HF_HUB_OFFLINE" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("ConnectionError", "cannot be reached"),
+        ("GatedRepoError", "gated"),
+        ("RepositoryNotFoundError", "The hub has no model"),
+        ("RevisionNotFoundError", "no revision 'v9'"),
+    ],
+)
+def test_what_the_hub_says(monkeypatch, error, expected):
+    from langgraph_mai.models import checkpoint as loading
+
+    kind = type(error, (OSError,), {})
+
+    def refuse(*args, **kwargs):
+        raise kind("a long\ntext")
+
+    monkeypatch.setattr(loading, "snapshot_download", refuse)
+    assert expected in failure("some/model", revision="v9")
+
+
+def test_a_folder_without_config(tmp_path):
+    assert "holds no config.json" in failure(tmp_path)
+
+
+def test_missing_weights(qwen_checkpoint, tmp_path):
+    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["*.safetensors"])
+    assert "has no weights" in failure(folder)
+
+
+def test_weights_cut_off(qwen_checkpoint, tmp_path):
+    weights = broken(qwen_checkpoint, tmp_path / "a") / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:20_000])
+    assert "damaged or were not downloaded whole" in failure(tmp_path / "a")
+
+
+def test_some_weights_missing(qwen_checkpoint, tmp_path):
+    """transformers fills them with random numbers and only prints a report."""
+    from safetensors.torch import load_file, save_file
+
+    path = broken(qwen_checkpoint, tmp_path / "a") / "model.safetensors"
+    weights = load_file(path)
+    weights.pop("model.language_model.layers.1.mlp.up_proj.weight")
+    save_file(weights, path, {"format": "pt"})
+    assert "lacks 1 of the model's weights" in failure(tmp_path / "a")
+
+
+def test_weights_of_another_shape(qwen_checkpoint, tmp_path):
+    text = json.loads((qwen_checkpoint / "config.json").read_text())["text_config"]
+    folder = broken(
+        qwen_checkpoint, tmp_path / "a", text_config={**text, "intermediate_size": 96}
+    )
+    assert "do not have the shapes" in failure(folder)
+
+
+def test_a_damaged_config(qwen_checkpoint, tmp_path):
+    (broken(qwen_checkpoint, tmp_path / "a") / "config.json").write_text("{")
+    assert "JSON" in failure(tmp_path / "a")
+
+
+def test_an_unknown_type(qwen_checkpoint, tmp_path):
+    folder = broken(qwen_checkpoint, tmp_path / "a", model_type="vlm_of_2030")
+    assert "upgrade" in failure(folder)
+
+
+def test_a_checkpoint_with_its_own_code(qwen_checkpoint, tmp_path):
+    folder = broken(
+        qwen_checkpoint,
+        tmp_path / "a",
+        model_type="internvl_chat",
+        auto_map={"AutoConfig": "configuration_internvl_chat.InternVLChatConfig"},
+    )
+    assert "ending in -HF" in failure(folder)
+
+
+def test_a_text_only_checkpoint(qwen_checkpoint, tmp_path):
+    from transformers import Qwen3Config
+
+    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["config.json"])
+    Qwen3Config(hidden_size=32, num_hidden_layers=1).save_pretrained(folder)
+    assert "does not read images" in failure(folder)
+
+
+def test_no_processor(qwen_checkpoint, tmp_path):
+    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["processor_config.json"])
+    assert "processor" in failure(folder)
+
+
+def test_no_tokenizer(qwen_checkpoint, tmp_path):
+    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["tokenizer.json"])
+    assert "tokenizer" in failure(folder)
+
+
+def test_no_chat_template(checkpoint, tmp_path):
+    folder = broken(checkpoint, tmp_path / "a", drop=["chat_template.jinja"])
+    assert "has no chat template" in failure(folder)
+
+
+@pytest.mark.parametrize("attention", ["unheard_of", "flash_attention_2"])
+def test_an_attention_that_is_not_there(qwen_checkpoint, attention):
+    assert f"'{attention}' cannot be used" in failure(qwen_checkpoint, attention=attention)
+
+
+def test_an_unknown_dtype(qwen_checkpoint):
+    assert "'float8' is not known" in failure(qwen_checkpoint, dtype="float8")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", ""])
+def test_an_unknown_device(qwen_checkpoint, device):
+    assert "is not known" in failure(qwen_checkpoint, device=device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(qwen_checkpoint):
+    assert "torch finds no CUDA GPU" in failure(qwen_checkpoint, device="cuda")
+
+
+def test_a_model_larger_than_the_memory(qwen_checkpoint, tmp_path):
+    """Found from the config, before anything is read: the system would kill the process."""
+    text = json.loads((qwen_checkpoint / "config.json").read_text())["text_config"]
+    huge = {**text, "hidden_size": 65536, "num_hidden_layers": 200, "intermediate_size": 262144}
+    folder = broken(qwen_checkpoint, tmp_path / "a", text_config=huge)
+    assert "GB for its weights" in failure(folder, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_memory_that_runs_out_while_loading(qwen_checkpoint, monkeypatch, error):
+    from transformers import AutoModelForImageTextToText
+
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", fail)
+    assert "not enough memory for the model" in failure(qwen_checkpoint, threads=7)
+
+
+def test_memory_that_runs_out_while_answering(qwen_checkpoint, monkeypatch):
+    from transformers import GenerationMixin
+
+    def fail(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32")
+    monkeypatch.setattr(GenerationMixin, "generate", fail)
+    with pytest.raises(ModelError, match="lower max_pixels"):
+        model.invoke("x")
+    with pytest.raises(ModelError, match="lower batch_size"):
+        model.batch(["x", "y"])
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_a_missing_package_names_what_to_install(qwen_checkpoint, monkeypatch, package):
+    for module in [name for name in sys.modules if name.startswith("langgraph_mai.models.")]:
+        if module.endswith(("checkpoint", "engine")):
+            monkeypatch.delitem(sys.modules, module)
+    original = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.split(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named '{package}'", name=package)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    message = failure(qwen_checkpoint, ImportError, threads=8)
+    assert 'pip install "langgraph-mai[transformers]"' in message
+
+
+def test_a_package_that_the_processor_misses(qwen_checkpoint, monkeypatch):
+    from transformers import AutoProcessor
+
+    def fail(*args, **kwargs):
+        raise ImportError("\nAutoVideoProcessor requires the Torchvision library\nbut ...")
+
+    monkeypatch.setattr(AutoProcessor, "from_pretrained", fail)
+    message = failure(qwen_checkpoint, ImportError, threads=9)
+    assert "Torchvision" in message
+    assert 'pip install "langgraph-mai[transformers]"' in message
+
+
+def test_a_failed_load_can_be_repeated(qwen_checkpoint, tmp_path):
+    folder = tmp_path / "late"
+    failure(folder)
+    shutil.copytree(qwen_checkpoint, folder)
+    assert ChatTransformers(model=str(folder), max_tokens=1).invoke("x")
+
+
+def test_nothing_is_printed(qwen_checkpoint, capfd, caplog):
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=4)
+    model.unload()
+    with caplog.at_level(logging.WARNING):
+        model.invoke("x")
+        list(model.stream("x", temperature=0.7))
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+def test_transformers_own_settings_are_left_alone(qwen_checkpoint):
+    from transformers.utils import logging as transformers_logging
+
+    before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    ChatTransformers(model=str(qwen_checkpoint), threads=6).load().unload()
+    after = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    assert before == after
+
+
+def test_importing_and_making_models_loads_no_torch():
+    program = (
+        "import sys, langgraph_mai.models as models\n"
+        "models.load_image, models.ModelError\n"
+        "models.ChatTransformers(model='some/model')\n"
+        "print([name for name in ('torch', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
