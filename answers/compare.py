@@ -86,9 +86,11 @@ def _same_number(a: Number, b: Number) -> bool:
 def _rounds_to(fine: float, coarse: float) -> bool:
     """Whether a number is another one rounded to fewer decimals, with two digits left at least.
 
-    Two digits keep the difference within 5%. Whole numbers are never rounded: years and counts are
-    the same or they are not.
+    Two digits keep the difference within 5%. Two whole numbers never round to each other, nor does
+    anything round to what may be a year: years and counts are the same or they are not.
     """
+    if coarse.is_integer() and 1000 <= coarse <= 2100:
+        return False
     short, long = Decimal(repr(coarse)).normalize(), Decimal(repr(fine)).normalize()
     places = min(int(short.as_tuple().exponent), 0)
     if int(long.as_tuple().exponent) >= places or abs(short).scaleb(-places) < 10:

@@ -23,6 +23,7 @@ _CHARACTERS = str.maketrans(
 _FRACTION_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _SUPERSCRIPT_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹⁻])")
 
+_MATH = re.compile(r"\$\$?(?! )([^$\n]{1,80}?)(?<! )\$\$?(?!\d)")  # not "$5 or $6"
 _LATEX = (
     (re.compile(r"\\[dt]?frac\{(-?\d{1,15})\}\{(\d{1,15})\}"), r"\1/\2"),
     (re.compile(r"\\(?:text|mathrm|mathbf|mathit|mathsf|operatorname)(?:bf|it|rm)?(?=\{)"), ""),
@@ -31,7 +32,6 @@ _LATEX = (
     (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\(?=[$&#_])"), ""),
-    (re.compile(r"\$(?=\\)|(?<=\})\$"), ""),
 )
 _LINE_BREAK_TAG = re.compile(r"<br\s{0,3}/?>|</p>|</li>", re.IGNORECASE)
 _EMPHASIS = re.compile(
@@ -63,6 +63,7 @@ def plain(text: str) -> str:
     if "\\" in text:
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
+    text = _MATH.sub(r"\1", text)
     text = _LINE_BREAK_TAG.sub("\n", text)
     text = _LINE_MARK.sub("", _EMPHASIS.sub("", text))
     lines = (" ".join(line.split()) for line in text.splitlines())

@@ -1,6 +1,7 @@
 """Public reports of wrong scoring, re-enacted; each test names its report."""
 
 import pytest
+
 from langgraph_mai.answers import agree, infer_answer_type, parse
 
 LANES = ["Left lane", "Middle lane", "Right lane"]
@@ -106,7 +107,11 @@ def test_empty_unparsable_and_wrong_answers_can_be_told_apart():
     assert (empty.value, empty.text) == (None, "")
     assert (unparsable.value, unparsable.text) == (None, "???")
     assert wrong.value == "B"
-    assert [agree(a, gold) for a in (empty, unparsable, wrong)] == ["abstain", "abstain", "disagree"]
+    assert [agree(a, gold) for a in (empty, unparsable, wrong)] == [
+        "abstain",
+        "abstain",
+        "disagree",
+    ]
 
 
 @pytest.mark.parametrize("output", ["Paris.", "The answer is Paris."])

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from langgraph_mai.answers import agree, parse
 
 CASES = [
@@ -26,8 +27,7 @@ ANSWER_TYPES = {
 QUESTION_FOR_PERCENTAGES = "What share is it?"
 
 KNOWN_MISSES = {
-    "s-pope-0029": "Asked for a pizza, 'A person is standing near the door.' affirms something else: "
-    "we abstain.",
+    "s-pope-0029": "Asked for a pizza, 'A person is standing near the door.' affirms no pizza.",
     "s-chartqa-0554": "100 and 95: within 5%, but two answers agree only on the same number.",
     "s-chartqa-0555": "57 and 60: within 5%, but two answers agree only on the same number.",
 }
@@ -76,11 +76,9 @@ def test_reads_as_a_person_does(kind):
     missed = {case["id"] for case in cases if not is_as_human(case)}
     right = Counter(case["benchmark"] for case in given if case["id"] not in missed)
     total = Counter(case["benchmark"] for case in given)
-    for benchmark in total:
-        print(f"{kind} {benchmark}: {right[benchmark]} of {total[benchmark]}")
-    print(f"missed: {sorted(missed)}")
-    assert right.total() / total.total() >= 0.97
-    assert missed <= KNOWN_MISSES.keys()
+    figures = ", ".join(f"{name}: {right[name]} of {total[name]}" for name in total)
+    assert right.total() / total.total() >= 0.97, f"{figures}; missed: {sorted(missed)}"
+    assert missed <= KNOWN_MISSES.keys(), f"{figures}; missed: {sorted(missed)}"
 
 
 def test_known_misses_are_still_missed():

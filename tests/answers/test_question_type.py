@@ -1,0 +1,63 @@
+"""Telling the type of an answer, and the options, from the question."""
+
+import pytest
+
+from langgraph_mai.answers import infer_answer_type, split_choices
+
+
+@pytest.mark.parametrize(
+    ("question", "answer_type"),
+    [
+        ("Is there a dog in the image?", "yes_no"),
+        ("Is there a dog? Answer the question using a single word or phrase.", "yes_no"),
+        ("Look at the picture. Is it raining?", "yes_no"),
+        ("Can you see a dog?", "yes_no"),
+        ("Are there more red than blue circles?", "yes_no"),
+        ("Please answer yes or no: the dog is here.", "yes_no"),
+        ("图中有狗吗?", "yes_no"),
+        ("Is the car red or blue?", "short_text"),
+        ("What is the color of the car?", "short_text"),
+        ("What is the difference between these pictures?", "short_text"),
+        ("", "short_text"),
+        ("How many red circles are there?", "number"),
+        ("Could you tell me how many dogs are here?", "number"),
+        ("What percentage of people are happy?", "number"),
+        ("What's the total value?", "number"),
+        ("In which year was it highest?", "number"),
+        ("List the countries.", "list"),
+        ("Name the two largest.", "list"),
+        ("Which two countries have the highest values?", "list"),
+        ("Describe the image.", "free_text"),
+        ("Can you describe this image?", "free_text"),
+        ("Why is he sad?", "free_text"),
+        ("Which one?\nA. cat\nB. dog", "choice"),
+    ],
+)
+def test_inferred_types(question, answer_type):
+    assert infer_answer_type(question) == answer_type
+
+
+def test_given_choices_make_a_choice():
+    assert infer_answer_type("Is there a dog?", ["Yes", "No"]) == "choice"
+
+
+@pytest.mark.parametrize(
+    ("question", "stem", "choices"),
+    [
+        (
+            "How far?\n\nA. 1 m\nB. 3 m\nC. 8 m\nPlease answer with only the letter of the option.",
+            "How far?",
+            ("1 m", "3 m", "8 m"),
+        ),
+        ("Which?\nOptions:\nA) x\n\nB) y\n", "Which?", ("x", "y")),
+        ("Which?\n(a) x\n(b) y\nSee the figure.", "Which?\nSee the figure.", ("x", "y")),
+        ("Which? (A) cat (B) dog", "Which?", ("cat", "dog")),
+        ("Which? A. cat B. dog, C. J. Smith", "Which?", ("cat", "dog", "J. Smith")),
+        ("What did A. Smith say to B. Jones?", "What did A. Smith say to B. Jones?", ()),
+        ("Vitamin A. or B. is best?", "Vitamin A. or B. is best?", ()),
+        ("Which one?\nA. cat", "Which one?\nA. cat", ()),
+        ("Is it?", "Is it?", ()),
+    ],
+)
+def test_split_choices(question, stem, choices):
+    assert split_choices(question) == (stem, choices)
