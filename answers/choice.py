@@ -83,7 +83,10 @@ class _Options:
         return letter if letter and letter in self._letters else None
 
     def whole(self, text: str) -> str | None:
-        """The letter of the option that a text is; "" if it is two; None if it is more, or none."""
+        """The letter of the option that a text is, as letter, text or both.
+
+        None if it is no option; "" if it is two at once, so that it must not be read otherwise.
+        """
         by_text = self._with_text(text)
         match = _LETTER_FIRST.fullmatch(text.strip())
         if not match:

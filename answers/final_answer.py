@@ -11,12 +11,13 @@ _THINK_TAG = re.compile(
 )
 _ANSWER_TAG = re.compile(r"<answer>(.*?)(?:</answer>|$(?!\n))", re.IGNORECASE | re.DOTALL)
 _ANSWER_KEY = re.compile(
-    r"\{ ?\n?[\"'](?:final[_ ])?answer[\"'] ?: ?(?:\"([^\"]*)\"|'([^']*)'|(\[[^\]]*\]|[^,}\n]*))",
+    r"\{ ?\n?[\"'](?:final[_ ])?answer[\"'] ?: ?(?:\"([^\"]{0,2000})\"|'([^']{0,2000})'"
+    r"|(\[[^\]]{0,2000}\]|[^,}\n]*))",
     re.IGNORECASE,
 )
 
 # "Answer: X", "Final answer" as a heading above X, "答案是X".
-_LABEL = r"\banswer ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$|答案(?:是|为|:)"
+_LABEL = r"\banswers? ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$|答案(?:是|为|:)"
 # "The answer is X", "the correct option would be X"; not "the answer is not X".
 _STATEMENT = (
     r"\b(?:answer|(?:correct|best|right) (?:option|choice))(?: to (?:the|this|your) question)? "
@@ -26,6 +27,7 @@ _BOX = r"\\f?box(?:ed)? ?\{"
 _MARK = re.compile(
     f"(?P<label>{_LABEL})|(?P<statement>{_STATEMENT})|(?P<box>{_BOX})", re.IGNORECASE | re.MULTILINE
 )
+_LABEL_FIRST = re.compile(r"(?:final )?answers?:\s*", re.IGNORECASE)
 _MARKS_TRIED = 20  # From the last: an output that loops may hold thousands.
 
 _SUPPOSITION = re.compile(
@@ -109,6 +111,14 @@ def final_answer(output: str) -> FinalAnswer | None:
             return None
         return _unless_empty(answer, marked=True)
     return _unless_empty(_before_explanation(_corrected(text)), marked=False)
+
+
+def whole_answer(output: str) -> FinalAnswer | None:
+    """All that the output says, but for its thinking and a label before it; for descriptions."""
+    visible = without_thinking(output)
+    text = "" if visible is None else plain(visible)
+    label = _LABEL_FIRST.match(text)
+    return _unless_empty(text[label.end() :] if label else text, marked=False)
 
 
 def _marked_answers(text: str) -> Iterator[str]:

@@ -62,8 +62,8 @@ def read_number(text: str, question: str = "") -> Number | None:
     whole = {n for line in (lines[0], lines[-1]) if (n := whole_number(line, question))}
     if whole:
         return whole.pop() if len(whole) == 1 else None
-    said = sentences(text)
-    mentions = [_main_mentions(sentence) for sentence in said]
+    said = [_without_brackets(sentence) for sentence in sentences(text)]
+    mentions = [number_mentions(sentence) for sentence in said]
     if not any(mentions):
         counted_none = _HOW_MANY.search(question) and _NONE.match(text)
         return Number(0.0) if counted_none else None
@@ -76,12 +76,10 @@ def read_number(text: str, question: str = "") -> Number | None:
     return number and _as_share(number, question)
 
 
-def _main_mentions(sentence: str) -> list[NumberMention]:
-    """The numbers of a sentence; those in brackets only where there are no others."""
-    in_brackets = [(match.start(), match.end()) for match in _BRACKETS.finditer(sentence)]
-    mentions = number_mentions(sentence)
-    main = [m for m in mentions if not any(start <= m.start < end for start, end in in_brackets)]
-    return main or mentions
+def _without_brackets(sentence: str) -> str:
+    """The sentence without what it adds in brackets, if a number is left."""
+    rest = _BRACKETS.sub("", sentence)
+    return rest if number_mentions(rest) else sentence
 
 
 def _only(mentions: Sequence[NumberMention], asked: set[float]) -> Number | None:

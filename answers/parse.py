@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from .answer import Answer, AnswerType
 from .choice import read_choice
-from .final_answer import FinalAnswer, final_answer
+from .final_answer import FinalAnswer, final_answer, whole_answer
 from .lists import read_items
 from .number import read_number
-from .plain_text import plain
+from .plain_text import plain, sentences
 from .question_type import split_choices
 from .refusal import declines
 from .text import compared_form, normalised, read_short_text
 from .yes_no import read_yes_no
 
-_SPEAKER = "A: "
+_SPEAKER = "A: "  # Not taken off a choice, where it is a letter.
 
 
 def parse(
@@ -33,16 +33,19 @@ def parse(
         An answer whose value is None where the output states no answer of this type, or more than
         one: it is empty, unfinished, a refusal, or contradicts itself.
     """
-    final = final_answer(text)
+    final = whole_answer(text) if answer_type == "free_text" else final_answer(text)
     if final is None:
         return Answer(answer_type, None, text.strip())
     if answer_type == "choice":
         options = tuple(choices) or split_choices(question)[1]
-        return Answer("choice", read_choice(final, options, question), final.text)
+        return Answer("choice", read_choice(final, options, plain(question)), final.text)
     final = FinalAnswer(final.text.removeprefix(_SPEAKER), final.marked)
     question = plain(question)
     if answer_type == "yes_no":
         return Answer("yes_no", read_yes_no(_stated(final), question), final.text)
+    if answer_type == "free_text":
+        described = not declines(sentences(final.text)[0])
+        return Answer("free_text", normalised(final.text) if described else None, final.text)
     if declines(_stated(final)):
         return Answer(answer_type, None, final.text)
     if answer_type == "number":
@@ -50,9 +53,7 @@ def parse(
     if answer_type == "short_text":
         value, phrase = read_short_text(final, question) or (None, final.text)
         return Answer("short_text", value, phrase)
-    if answer_type == "list":
-        return _list(final, question)
-    return Answer("free_text", normalised(final.text) or None, final.text)
+    return _list(final, question)
 
 
 def _stated(final: FinalAnswer) -> str:

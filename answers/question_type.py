@@ -36,9 +36,11 @@ _ALTERNATIVE = re.compile(
 )
 _NUMBER = re.compile(
     r"\bhow (?:many|much|old|tall|high|far|long|wide|deep|heavy|fast)\b"
-    r"|\b(?:what|which)(?: is| was| are| were|'s)? (?:the )?(?:\w+ ){0,2}?(?:percentages?|percent"
-    r"|fraction|proportion|share|number|total|sum|average|mean|median|count|year|difference in)\b"
-    r"|^(?:count|calculate|compute)\b|多少|几",
+    r"|\bwhat(?: is| was| are| were|'s)? (?:the )?(?:\w+ ){0,2}?(?:percentages?|percent|fraction"
+    r"|proportion|share|number|total|sum|average|mean|median|count|value|year"
+    r"|difference in)\b"
+    r"|\bwhich (?:year|number|percentage)\b"
+    r"|^(?:count|calculate|compute|add|sum up)\b|多少|几",
     re.IGNORECASE,
 )
 _LIST = re.compile(

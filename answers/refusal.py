@@ -13,8 +13,9 @@ _REFUSAL = re.compile(
     r"|\b(?:hard|difficult|impossible) to (?:tell|say|determine|know)\b"
     r"|\b(?:not enough|insufficient|no) (?:information|context|data)\b"
     r"|\b(?:unclear|undetermined|unanswerable|indeterminate)\b|\bnot sure\b|\buncertain\b"
-    r"|^(?:i am |i'm )?sorry\b|^(?:unknown|n/?a|none given|not applicable|not available|not given"
-    r"|not stated|not specified|not visible|not shown)\W*$|^no (?:label|answer|value)\b",
+    r"|^(?:i am |i'm )?sorry\b|\bas an ai\b"
+    r"|^(?:unknown|n/?a|none given|not applicable|not available|not given|not stated"
+    r"|not specified|not visible|not shown)\W*$|^no (?:label|answer|value)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _REFUSAL_CJK = re.compile("无法|不能(?:确定|判断|看|识别)|不知道|不确定|看不清|抱歉")

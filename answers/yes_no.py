@@ -19,11 +19,18 @@ _NO_ALONE = (
     r"\bno\b(?= ?$| ?[^\w '\"-]|['\"]|-\W| -"
     r"| (?:there|it|i|he|she|they|we|this|that|these|those|the|no|none|not)\b)"
 )
+# A "yes" within a row of words (a table, a tally) is none.
+_YES = r"(?:yes|yeah|yep|yup)\b"
+_YES_ALONE = (
+    rf"^\W{{0,3}}{_YES}"
+    rf"|\b(?:so|is|say|but|then|thus|therefore|actually|probably|definitely),? {_YES}"
+    rf"|(?<!not )\b{_YES}(?= ?$| ?[,.!?;:)\"']| (?:because|since|there|it|i)\b)"
+)
 _SURE = r"(?:of course|certainly|definitely|absolutely)"
 _CLAIM = r"\b(?:that|this|it|statement|claim) is"
 _VERDICT = re.compile(
     r"(?P<both>\b(?:yes|no) ?(?:and|or|/|&) ?(?:yes|no)\b)"
-    r"|(?P<yes>(?<!not )\b(?:yes|yeah|yep|yup)\b"
+    rf"|(?P<yes>{_YES_ALONE}"
     rf"|^(?:correct|true|affirmative|indeed|sure|{_SURE}){_ENDS}|^i (?:think|believe) so\b"
     rf"|{_CLAIM} (?:correct|true)\b|\bthat(?: is|'s) right\b"
     r"|^not only\b(?!.*\b(?:no|not|none)\b|.*n't\b))"
@@ -36,6 +43,7 @@ _VERDICT_CHINESE = re.compile(
     r"(?P<no>不是|没有?|不(?!确定|知道|清楚|能)|否|无(?!法)|并非|错)"
     r"|(?P<yes>是(?!否)|有(?!没有)|对(?!不起)|正确|存在)"
 )
+_APOLOGY = re.compile(r"^(?:i am |i'm )?sorry,? (?:but )?", re.IGNORECASE)
 _TURN = re.compile(
     r"\b(?:actually|wait|rather|correction|i mean|on second (?:thought|look)|so|thus|therefore"
     r"|hence|overall|in (?:conclusion|summary|short|fact)|final(?:ly)?)\b",
@@ -54,6 +62,7 @@ def read_yes_no(text: str, question: str = "") -> YesNo | None:
         text: A final answer, plain.
         question: What was asked; with "" any "there is ..." is taken to be about it.
     """
+    text = _APOLOGY.sub("", text)
     if whole := _WHOLE.get(bare(text).casefold()):
         return whole
     verdicts: list[YesNo] = []

@@ -14,8 +14,8 @@ OPTIONS = ["red car", "blue car", "green truck", "no vehicle"]
 # Text as models write it: words, markup and digits that the rules react to, and anything else.
 PIECES = (
     "yes no not A B (C) D. Answer: answer is the The so wait, Wait if or and maybe there cannot "
-    "see 12 3.5 1,234 50% $5 million -3 two one hundred 3/4 red car blue truck I ** __ ` \\boxed{ } "
-    "$ <think> </think> <answer> </answer> { [ ( ) ] \" ' , ; : . ! ? - = 答案是 是 没有 "
+    "see 12 3.5 1,234 50% $5 million -3 two one hundred 3/4 red car blue truck I ** __ ` \\boxed{ "
+    "} $ <think> </think> <answer> </answer> { [ ( ) ] \" ' , ; : . ! ? - = 答案是 是 没有 "
     "\uff0d \uff21 ½ ²"
 )
 PHRASES = st.lists(st.sampled_from([*PIECES.split(), "\n", "\n\n"]), max_size=12).map(" ".join)

@@ -23,6 +23,8 @@ from langgraph_mai.answers import infer_answer_type, split_choices
         ("Could you tell me how many dogs are here?", "number"),
         ("What percentage of people are happy?", "number"),
         ("What's the total value?", "number"),
+        ("Add the values of the two bars.", "number"),
+        ("Which category has the highest percentage?", "short_text"),
         ("In which year was it highest?", "number"),
         ("List the countries.", "list"),
         ("Name the two largest.", "list"),

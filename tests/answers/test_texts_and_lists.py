@@ -91,4 +91,6 @@ def test_list_is_shown_with_commas():
 def test_free_text_keeps_the_description_without_thinking():
     answer = parse("<think>hm</think>A man rides a **horse**.", "free_text")
     assert answer.shown == "A man rides a horse."
+    poem = "The sign says: the answer is 42. Beside it stands a man who is not sure."
+    assert parse(f"Answer: {poem}", "free_text").shown == poem
     assert parse("I'm sorry, I can't help with that.", "free_text").value is None
