@@ -134,7 +134,6 @@ def _load_weights(models: dict[str, Any], progress: "Progress") -> None:
         finally:
             progress.finish(label)
 
-    # The pool is not closed: after Ctrl-C nobody waits for weights that are still being read.
-    # Nobody asks the futures for errors: the run asks these models too, and reports them.
-    pool = ThreadPoolExecutor(len(models))
-    wait([pool.submit(load, role, model) for role, model in models.items()])
+    with ThreadPoolExecutor(len(models)) as pool:
+        # Nobody asks the futures for errors: the run asks these models too, and reports them.
+        wait([pool.submit(load, role, model) for role, model in models.items()])

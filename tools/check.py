@@ -2,9 +2,7 @@
 
 import json
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,8 +27,8 @@ def check(
     from .rendering import Progress, show_check
 
     loaded, config = load_pair(pair), load_pair_config(pair)
-    with tempfile.TemporaryDirectory() as folder, Progress() as progress:
-        picture = _draw_picture(Path(folder))
+    picture = _draw_picture()
+    with Progress() as progress:
         progress.start("importing torch and transformers")
         import_local_models()
         progress.finish("importing torch and transformers")
@@ -86,14 +84,15 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     return found
 
 
-def _draw_picture(folder: Path) -> str:
+def _draw_picture() -> str:
+    """A picture's reference."""
     from PIL import Image, ImageDraw
+
+    from ..models.images import image_reference
 
     picture = Image.new("RGB", (128, 128), "white")
     ImageDraw.Draw(picture).ellipse((40, 40, 88, 88), fill="red")
-    path = folder / "red_circle.png"
-    picture.save(path)
-    return str(path)
+    return image_reference(picture)
 
 
 def _peak_memory_mb() -> int | None:

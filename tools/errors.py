@@ -13,7 +13,6 @@ _Result = TypeVar("_Result")
 
 RUN_FAILED = 1
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -23,9 +22,6 @@ def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argument
     def reporting(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         try:
             return command(*args, **kwargs)
-        except KeyboardInterrupt:
-            _say("Stopped.")
-            raise typer.Exit(INTERRUPTED) from None
         except (typer.Exit, BrokenPipeError):
             raise
         except Exception as error:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-MAI = [sys.executable, "-c", "from langgraph_mai.tools.cli import main; main()"]
+MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
 
 
 def start(*words: str) -> subprocess.Popen[str]:
@@ -26,7 +26,7 @@ def test_json_alone_is_on_stdout():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
-@pytest.mark.parametrize("seconds", [0.8, 1.6, 2.4])
+@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.6, 2.4])
 def test_ctrl_c_ends_with_one_line(seconds):
     process = start("ask", "How many fingers has a hand?")
     time.sleep(seconds)
