@@ -220,7 +220,9 @@ def test_log_probabilities(model):
     ],
 )
 def test_wrong_settings_of_a_call_are_named(model, settings):
-    with pytest.raises(ValueError, match=next(iter(settings)).replace("stop", "stop string")) as raised:
+    with pytest.raises(
+        ValueError, match=next(iter(settings)).replace("stop", "stop string")
+    ) as raised:
         model.invoke("x", **settings)
     assert "\n" not in str(raised.value)
 

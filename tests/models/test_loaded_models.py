@@ -94,26 +94,32 @@ def test_a_call_may_name_another_model(fresh, internvl_checkpoint, loads):
     assert model.invoke("x").response_metadata["model_name"] == fresh
 
 
-def test_a_model_that_loads_does_not_disturb_one_that_answers(fresh, qwen_checkpoint):
-    """transformers changes torch's default dtype while it loads; answers must not notice."""
-    answering = ChatTransformers(
-        model=str(qwen_checkpoint), dtype="float32", max_tokens=40, temperature=1.0, seed=3
-    )
-    expected = answering.invoke("x").content
-    answers, dtypes = [], []
+def test_no_model_computes_while_another_one_loads(fresh, qwen_checkpoint, monkeypatch):
+    """transformers changes torch's default dtype while it loads; a model would notice."""
+    from langgraph_mai.models.sampling import Watch
+    from transformers import AutoModelForImageTextToText
 
-    def ask():
-        for _ in range(15):
-            answers.append(answering.invoke("x").content)
+    load, step = AutoModelForImageTextToText.from_pretrained, Watch.__call__
+    seen = []
 
-    def load():
-        for threads in range(1, 9):
-            ChatTransformers(model=fresh, dtype="bfloat16", threads=threads).load().unload()
-            dtypes.append(torch.get_default_dtype())
+    def long_load(*args, **kwargs):
+        torch.set_default_dtype(torch.bfloat16)
+        time.sleep(0.2)
+        torch.set_default_dtype(torch.float32)
+        return load(*args, **kwargs)
 
-    at_once(ask, load)
-    assert set(answers) == {expected}
-    assert set(dtypes) == {torch.float32}
+    def watched(self, *args, **kwargs):
+        seen.append(torch.get_default_dtype())
+        return step(self, *args, **kwargs)
+
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=8).load()
+    monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", long_load)
+    monkeypatch.setattr(Watch, "__call__", watched)
+    loading = threading.Thread(target=ChatTransformers(model=fresh, dtype="bfloat16").load)
+    loading.start()
+    while loading.is_alive():
+        model.invoke("x")
+    assert set(seen) == {torch.float32}
 
 
 def test_the_gate_lets_computations_overlap_and_loads_wait():

@@ -90,9 +90,7 @@ def test_some_weights_missing(qwen_checkpoint, tmp_path):
 
 def test_weights_of_another_shape(qwen_checkpoint, tmp_path):
     text = json.loads((qwen_checkpoint / "config.json").read_text())["text_config"]
-    folder = broken(
-        qwen_checkpoint, tmp_path / "a", text_config={**text, "intermediate_size": 96}
-    )
+    folder = broken(qwen_checkpoint, tmp_path / "a", text_config={**text, "intermediate_size": 96})
     assert "do not have the shapes" in failure(folder)
 
 
@@ -171,7 +169,9 @@ def test_a_model_larger_than_the_memory(qwen_checkpoint, tmp_path):
     [
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: can't allocate memory"
+        ),
     ],
 )
 def test_memory_that_runs_out_while_loading(qwen_checkpoint, monkeypatch, error):

@@ -1,0 +1,55 @@
+"""LangChain's own test suites, on the demo model.
+
+What does not apply to a local vision model without tools (tools, structured output, PDF, audio) is
+off in the suite's own properties. The picture that the suite would download is replaced by one made
+here.
+"""
+
+import io
+from types import SimpleNamespace
+
+import httpx
+import langchain_tests.integration_tests
+import langchain_tests.unit_tests
+import pytest
+from langgraph_mai.models import ChatTransformers
+from PIL import Image
+
+
+class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
+    @property
+    def chat_model_class(self):
+        return ChatTransformers
+
+    @property
+    def chat_model_params(self):
+        return {"model": "some/model"}
+
+
+class TestIntegration(langchain_tests.integration_tests.ChatModelIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _weights(self, demo_weights):
+        self._small, self._large = str(demo_weights / "small"), str(demo_weights / "large")
+
+    @pytest.fixture(autouse=True)
+    def _no_download(self, monkeypatch):
+        stream = io.BytesIO()
+        Image.new("RGB", (400, 300), "red").save(stream, "PNG")
+        local = SimpleNamespace(content=stream.getvalue())
+        monkeypatch.setattr(httpx, "get", lambda url, **options: local)
+
+    @property
+    def chat_model_class(self):
+        return ChatTransformers
+
+    @property
+    def chat_model_params(self):
+        return {"model": self._small, "dtype": "float32", "device": "cpu"}
+
+    @property
+    def model_override_value(self):
+        return self._large
+
+    @property
+    def supports_image_inputs(self):
+        return True
