@@ -8,8 +8,9 @@ import pytest
 import torch
 from checkpoints import CONTEXT
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph_mai.models import ChatTransformers, ModelError, load_image
 from PIL import Image, ImageDraw
+
+from langgraph_mai.models import ChatTransformers, ModelError, load_image
 
 
 def picture(colour, size=(100, 70)):

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 import torch
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import HumanMessage, SystemMessage
-from langgraph_mai.models import ChatTransformers, ImageError
 from PIL import Image, ImageDraw
+
+from langgraph_mai.models import ChatTransformers, ImageError
 
 
 def picture(colour, size=(100, 70)):

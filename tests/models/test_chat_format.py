@@ -9,9 +9,10 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from PIL import Image
+
 from langgraph_mai.models import ModelError, block_image
 from langgraph_mai.models.chat_format import chat_turns
-from PIL import Image
 
 
 def picture(colour):

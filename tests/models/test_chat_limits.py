@@ -6,8 +6,9 @@ import time
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph_mai.models import ChatTransformers
 from PIL import Image
+
+from langgraph_mai.models import ChatTransformers
 
 QUESTION = [HumanMessage([{"type": "image", "image": Image.new("RGB", (90, 60), "red")}, "What?"])]
 LONG = {"max_tokens": 900, "temperature": 1.0, "seed": 0}

@@ -6,8 +6,9 @@ import time
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import HumanMessage
-from langgraph_mai.models import ChatTransformers
 from PIL import Image
+
+from langgraph_mai.models import ChatTransformers
 
 QUESTION = [HumanMessage([{"type": "image", "image": Image.new("RGB", (90, 60), "red")}, "What?"])]
 

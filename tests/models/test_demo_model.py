@@ -2,8 +2,9 @@
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph_mai.models import ChatTransformers, image_block
 from PIL import Image, ImageDraw
+
+from langgraph_mai.models import ChatTransformers, image_block
 
 
 @pytest.fixture(scope="module")

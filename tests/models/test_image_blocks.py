@@ -5,6 +5,8 @@ import io
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from PIL import Image
+
 from langgraph_mai.models import (
     ImageError,
     block_image,
@@ -14,7 +16,6 @@ from langgraph_mai.models import (
     load_image,
     message_images,
 )
-from PIL import Image
 
 
 def encoded(image, kind="PNG", **options):

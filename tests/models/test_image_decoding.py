@@ -7,8 +7,9 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langgraph_mai.models import ImageError, load_image
 from PIL import Image, ImageDraw
+
+from langgraph_mai.models import ImageError, load_image
 
 RED, WHITE, BLUE = (220, 30, 30), (255, 255, 255), (30, 30, 220)
 

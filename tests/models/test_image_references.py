@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph_mai.models import ImageError, image_reference, load_image
 from PIL import Image
+
+from langgraph_mai.models import ImageError, image_reference, load_image
 
 
 def png(colour="red", size=(40, 40)):

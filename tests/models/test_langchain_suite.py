@@ -12,8 +12,9 @@ import httpx
 import langchain_tests.integration_tests
 import langchain_tests.unit_tests
 import pytest
-from langgraph_mai.models import ChatTransformers
 from PIL import Image
+
+from langgraph_mai.models import ChatTransformers
 
 
 class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):

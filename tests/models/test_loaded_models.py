@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+
 from langgraph_mai.models import ChatTransformers
 from langgraph_mai.models.loaded_models import Gate
 
@@ -96,8 +97,9 @@ def test_a_call_may_name_another_model(fresh, internvl_checkpoint, loads):
 
 def test_no_model_computes_while_another_one_loads(fresh, qwen_checkpoint, monkeypatch):
     """transformers changes torch's default dtype while it loads; a model would notice."""
-    from langgraph_mai.models.sampling import Watch
     from transformers import AutoModelForImageTextToText
+
+    from langgraph_mai.models.sampling import Watch
 
     load, step = AutoModelForImageTextToText.from_pretrained, Watch.__call__
     seen = []

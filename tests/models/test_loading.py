@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+
 from langgraph_mai.models import ChatTransformers, ModelError
 
 

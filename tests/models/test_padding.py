@@ -1,6 +1,7 @@
 """Inputs of single prompts put together into one batch."""
 
 import torch
+
 from langgraph_mai.models.padding import merge_inputs
 
 
