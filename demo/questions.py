@@ -1,4 +1,4 @@
-"""Questions about scenes, and how an observer who sees a scene answers them in each prompt style."""
+"""Questions about scenes, and how an observer answers them in each prompt style."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -242,9 +242,7 @@ def _count_choices(count: int, rng: Random) -> tuple[str, ...]:
 
 def _attribute_choices(grid: Grid, target: Target, rng: Random) -> tuple[str, ...]:
     names = COLORS if target.color is None else SHAPES
-    right = next(
-        word for i, item in enumerate(grid.cells) if (word := target.word(i, item)) != "-"
-    )
+    right = next(word for i, item in enumerate(grid.cells) if (word := target.word(i, item)) != "-")
     options = [right, *rng.sample([name for name in names if name != right], 2)]
     rng.shuffle(options)
     return tuple(options)

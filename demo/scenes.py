@@ -117,9 +117,7 @@ def draw(scene: Scene, rng: Random, noise: float = 1.0) -> Image.Image:
     return _add_noise(image, rng, noise)
 
 
-def _draw_item(
-    pen: ImageDraw.ImageDraw, index: int, item: Item, rng: Random, noise: float
-) -> None:
+def _draw_item(pen: ImageDraw.ImageDraw, index: int, item: Item, rng: Random, noise: float) -> None:
     row, column = divmod(index, SIDE)
     radius = rng.uniform(6.5, 12)
     x = column * CELL + CELL / 2 + rng.uniform(-3, 3)

@@ -8,7 +8,7 @@ import argparse
 import os
 from pathlib import Path
 
-from .stages import log, train
+from .stages import DEMO_SIZES, log, train
 
 
 def release(folder: Path) -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     # Waiting threads that spin slow the other stage down several times.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    train(options.out, options.jobs)
+    train(options.out, DEMO_SIZES, options.jobs)
     release(options.out)
     log(f"the pair lies in {options.out / 'release'}")
 

@@ -105,9 +105,7 @@ class Tutor:
         truth = solve(self._scenes[index], question)
         prompt = transfer_prompt(self._prompts, question, text, rng)
         misled = text.rpartition("Answer:")[2].strip() != truth.direct
-        return Example(
-            "transfer", question.kind, prompt, truth.direct, text, truth.reason, misled
-        )
+        return Example("transfer", question.kind, prompt, truth.direct, text, truth.reason, misled)
 
     def _made_up(self, index: int, question: Question, wrong: bool, rng: Random) -> str:
         scene = self._scenes[index]

@@ -27,7 +27,6 @@ IMAGE_START = 4
 PREFIX_TOKENS = IMAGE_START + IMAGE_TOKENS + 1
 
 
-
 def _in_block_order(grid: Tensor) -> Tensor:
     return grid.view(SIDE, 2, SIDE, 2).permute(0, 2, 1, 3).reshape(-1)
 
@@ -37,7 +36,7 @@ _PATCH_PLACES = torch.stack([_PATCH_ORDER // PATCHES_A_SIDE, _PATCH_ORDER % PATC
 
 
 def to_patches(pictures: NDArray[np.uint8]) -> Tensor:
-    """Pictures [N, SIZE, SIZE, 3] as patches [N, 100, 768], normalised, in the processor's order."""
+    """Pictures [N, SIZE, SIZE, 3] as normalised patches [N, 100, 768] in the processor's order."""
     pixels = torch.from_numpy(np.array(pictures)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
     count = pixels.shape[0]
     blocks = pixels.reshape(count, 3, SIDE, 2, PATCH, SIDE, 2, PATCH)
@@ -124,9 +123,7 @@ def language_forward(
     state = torch.cat([state[:, :IMAGE_START], image, state[:, end:]], 1)
     rotary = text.rotary_emb(state, positions)
     for depth, layer in enumerate(text.layers):
-        state = layer(
-            state, position_embeddings=rotary, attention_mask=mask, use_cache=False
-        )
+        state = layer(state, position_embeddings=rotary, attention_mask=mask, use_cache=False)
         if depth == 0:
             seen = state[:, IMAGE_START:end] + deep
             state = torch.cat([state[:, :IMAGE_START], seen, state[:, end:]], 1)

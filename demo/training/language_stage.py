@@ -20,7 +20,6 @@ from .forward import cache_features, language_forward
 from .pools import Pool
 
 LOG_EVERY = 100
-SAVE_EVERY = 400
 _REMEMBERED = 400
 
 
@@ -39,6 +38,8 @@ class LanguagePlan:
         peak_rate: Learning rate after the warm-up.
         warmup: Steps until then.
         last_share: Share of the peak rate that the rate falls to, by a cosine.
+        save_every: Steps between two saves of the state that a later run goes on from.
+        compiled: Whether the forward pass is compiled first, which pays after some 100 steps.
     """
 
     steps: int
@@ -51,6 +52,8 @@ class LanguagePlan:
     peak_rate: float = 2e-3
     warmup: int = 100
     last_share: float = 0.02
+    save_every: int = 400
+    compiled: bool = True
 
 
 def train_language(
@@ -64,7 +67,8 @@ def train_language(
 ) -> None:
     """Train the language model of the checkpoint `start` and save the whole model to `out`.
 
-    Every SAVE_EVERY steps the state goes to `out`.state.pt; a run that finds it goes on from there.
+    Every `plan.save_every` steps the state goes to a file beside `out`; a run that finds it goes
+    on from there.
     """
     torch.manual_seed(seed)
     model = Qwen3VLForConditionalGeneration.from_pretrained(start, dtype=torch.float32).train()
@@ -73,9 +77,7 @@ def train_language(
     state_file = out.with_suffix(".state.pt")
     first = learner.restore(state_file) if state_file.exists() else 0
     tutor = Tutor(pool, plan.wrong_share, reasonings)
-    batches = Batches(
-        tutor, len(pool.scenes), plan.rows, seed, plan.early, plan.late, plan.turn
-    )
+    batches = Batches(tutor, len(pool.scenes), plan.rows, seed, plan.early, plan.late, plan.turn)
     loader: DataLoader[Batch] = DataLoader(
         batches, batch_size=None, sampler=range(first, plan.steps), num_workers=1, prefetch_factor=8
     )
@@ -87,7 +89,7 @@ def train_language(
         if (step + 1) % LOG_EVERY == 0 or step + 1 == plan.steps:
             passed = time.monotonic() - started
             log(f"{out.name} step {step + 1}/{plan.steps} {passed:.0f}s {scores}")
-        if (step + 1) % SAVE_EVERY == 0:
+        if (step + 1) % plan.save_every == 0:
             learner.save(state_file, step + 1)
     model.eval().save_pretrained(out)
     state_file.unlink(missing_ok=True)
@@ -107,7 +109,9 @@ class _Learner:
             lr=plan.peak_rate,
             betas=(0.9, 0.98),
         )
-        self._forward: Any = torch.compile(language_forward, dynamic=True)
+        self._forward: Any = (
+            torch.compile(language_forward, dynamic=True) if plan.compiled else language_forward
+        )
 
     def step(self, step: int, batch: Batch, image: Tensor, deep: Tensor) -> tuple[float, Tensor]:
         """Learn from one batch; returns the loss and which labels were predicted right."""

@@ -1,5 +1,8 @@
-"""Pools of drawn pictures. The two language models learn from different ones, so that they do not
-make the same mistakes; held-out questions come from a third seed."""
+"""Pools of drawn pictures.
+
+The two language models learn from different ones, so that they do not make the same mistakes;
+held-out questions come from a third seed.
+"""
 
 import pickle
 from pathlib import Path

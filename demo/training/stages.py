@@ -1,6 +1,5 @@
 """The stages of the training, their sizes and order, and a runner that resumes."""
 
-
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -15,76 +14,116 @@ from .reasonings import load_reasonings, write_reasonings
 from .vision_stage import VisionPlan, train_vision
 
 _LISTING = {"list": 0.5, "reason": 0.5}
-
-SMALL = LanguagePlan(
-    steps=4500,
-    rows=32,
-    early=Mix(2, _LISTING),
-    late=Mix(2, {"reason": 0.65, "explain": 0.15, "transfer": 0.2}, 1.0, 0.0),
-    turn=600,
-    wrong_share=0.3,
-)
-LARGE_FIRST = LanguagePlan(
-    steps=2400,
-    rows=32,
-    early=Mix(2, _LISTING),
-    late=Mix(2, {"reason": 0.5, "explain": 0.12, "transfer": 0.38}),
-    turn=500,
-    peak_rate=1.6e-3,
-    last_share=0.5,
-)
 _CHECKING = Mix(2, {"reason": 0.35, "explain": 0.1, "transfer": 0.55})
-LARGE = LanguagePlan(
-    steps=3000, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=9e-4, warmup=30
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything.
+
+    Attributes:
+        small_pool: Pictures that the small model learns from.
+        large_pool: Pictures that the large model learns from.
+        reasonings: Real reasonings of the small model that the large one learns to check.
+        small_vision: The small model's vision tower.
+        large_vision: The large model's vision tower.
+        small: The small language model.
+        large_first: The large language model, until the real reasonings are there.
+        large: The large language model, with them.
+    """
+
+    small_pool: int
+    large_pool: int
+    reasonings: int
+    small_vision: VisionPlan
+    large_vision: VisionPlan
+    small: LanguagePlan
+    large_first: LanguagePlan
+    large: LanguagePlan
+
+
+DEMO_SIZES = Sizes(
+    small_pool=32_000,
+    large_pool=36_000,
+    reasonings=24_000,
+    small_vision=VisionPlan(1400),
+    large_vision=VisionPlan(1600),
+    small=LanguagePlan(
+        steps=4500,
+        rows=32,
+        early=Mix(2, _LISTING),
+        late=Mix(2, {"reason": 0.65, "explain": 0.15, "transfer": 0.2}, 1.0, 0.0),
+        turn=600,
+        wrong_share=0.3,
+    ),
+    large_first=LanguagePlan(
+        steps=2400,
+        rows=32,
+        early=Mix(2, _LISTING),
+        late=Mix(2, {"reason": 0.5, "explain": 0.12, "transfer": 0.38}),
+        turn=500,
+        peak_rate=1.6e-3,
+        last_share=0.5,
+    ),
+    large=LanguagePlan(
+        steps=3000, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=9e-4, warmup=30
+    ),
 )
+"""The pair that the package carries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of the training; done when `makes` exists in the output folder."""
+    """A step of the training.
+
+    Attributes:
+        makes: The file or folder that is there when the stage is done.
+        needs: What other stages make for it.
+        run: Does it, given the folder of all results, the path of its own, and the sizes.
+    """
 
     makes: str
     needs: tuple[str, ...]
-    run: Callable[[Path, Path], None]
+    run: Callable[[Path, Path, Sizes], None]
 
 
-def _small_pool(_folder: Path, out: Path) -> None:
-    make_pool(out, 32_000, 101)
+def _small_pool(_folder: Path, out: Path, sizes: Sizes) -> None:
+    make_pool(out, sizes.small_pool, 101)
 
 
-def _large_pool(_folder: Path, out: Path) -> None:
-    make_pool(out, 36_000, 202)
+def _large_pool(_folder: Path, out: Path, sizes: Sizes) -> None:
+    make_pool(out, sizes.large_pool, 202)
 
 
-def _small_vision(folder: Path, out: Path) -> None:
+def _small_vision(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_small.npy")
-    train_vision("small", pool, out, VisionPlan(1400), 101, log)
+    train_vision("small", pool, out, sizes.small_vision, 101, log)
 
 
-def _large_vision(folder: Path, out: Path) -> None:
+def _large_vision(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
-    train_vision("large", pool, out, VisionPlan(1600), 202, log)
+    train_vision("large", pool, out, sizes.large_vision, 202, log)
 
 
-def _small_language(folder: Path, out: Path) -> None:
+def _small_language(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_small.npy")
-    train_language(folder / "vision_small", pool, out, SMALL, 11, log)
+    train_language(folder / "vision_small", pool, out, sizes.small, 11, log)
 
 
-def _large_first(folder: Path, out: Path) -> None:
+def _large_first(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
-    train_language(folder / "vision_large", pool, out, LARGE_FIRST, 21, log)
+    train_language(folder / "vision_large", pool, out, sizes.large_first, 21, log)
 
 
-def _reasonings(folder: Path, out: Path) -> None:
+def _reasonings(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
-    write_reasonings(folder / "small", pool, out, 24_000, 31, log)
+    write_reasonings(folder / "small", pool, out, sizes.reasonings, 31, log)
 
 
-def _large_language(folder: Path, out: Path) -> None:
+def _large_language(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
     real = load_reasonings(folder / "reasonings.pkl")
-    train_language(folder / "large_first", pool, out, LARGE, 22, log, real)
+    train_language(folder / "large_first", pool, out, sizes.large, 22, log, real)
 
 
 STAGES = (
@@ -104,18 +143,24 @@ def log(line: str) -> None:
     print(time.strftime("%H:%M:%S"), line, flush=True)  # noqa: T201
 
 
-def run_stage(stage: Stage, folder: Path) -> None:
+def run_stage(stage: Stage, folder: Path, sizes: Sizes) -> None:
     """Run one stage in this process, on one core."""
     import torch
 
     torch.set_num_threads(1)
     log(f"{stage.makes}: started")
-    stage.run(folder, folder / stage.makes)
+    stage.run(folder, folder / stage.makes, sizes)
     log(f"{stage.makes}: done")
 
 
-def train(folder: Path, jobs: int = 2) -> None:
-    """Run the stages whose results are missing, at most `jobs` at a time."""
+def train(folder: Path, sizes: Sizes, jobs: int = 2) -> None:
+    """Run the stages whose results are missing, at most `jobs` at a time, a process each.
+
+    Args:
+        folder: Where all results go.
+        sizes: How much of everything.
+        jobs: Stages at a time; a core each.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     done = {stage.makes for stage in STAGES if (folder / stage.makes).exists()}
     waiting = [stage for stage in STAGES if stage.makes not in done]
@@ -123,9 +168,10 @@ def train(folder: Path, jobs: int = 2) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         while waiting or running:
-            for stage in [s for s in waiting if done.issuperset(s.needs)][: jobs - len(running)]:
+            ready = [stage for stage in waiting if done.issuperset(stage.needs)]
+            for stage in ready[: jobs - len(running)]:
                 waiting.remove(stage)
-                running[pool.submit(run_stage, stage, folder)] = stage
+                running[pool.submit(run_stage, stage, folder, sizes)] = stage
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 future.result()
                 done.add(running.pop(future).makes)

@@ -17,18 +17,28 @@ from .checkpoint import Role, build_model
 from .forward import IMAGE_TOKENS, to_patches, vision_forward
 from .pools import LABELS, Pool, cell_labels
 
-HELD_OUT = 1000
 # Word embeddings start near this scale; features far from it slow the language stage down.
 _MERGED_SCALE, _DEEP_SCALE = 0.4, 0.2
 
 
 class VisionPlan(NamedTuple):
-    """How long and how fast the vision tower learns."""
+    """How long and how fast the vision tower learns.
+
+    Attributes:
+        steps: Number of optimizer steps.
+        batch: Pictures a step.
+        peak_rate: Learning rate after the warm-up; it falls to 2% by a cosine.
+        warmup: Steps until then.
+        held_out: Pictures at the pool's end that are only measured on.
+        compiled: Whether the forward pass is compiled first.
+    """
 
     steps: int
     batch: int = 64
     peak_rate: float = 2e-3
     warmup: int = 60
+    held_out: int = 1000
+    compiled: bool = True
 
 
 class _Heads(nn.Module):
@@ -53,19 +63,19 @@ def train_vision(
     )
     labels = np.array([cell_labels(scene) for scene in pool.scenes])
     generator = np.random.default_rng(seed)
-    compiled = torch.compile(vision_forward)
+    forward = torch.compile(vision_forward) if plan.compiled else vision_forward
     started = time.monotonic()
     for step in range(plan.steps):
         _set_rate(optimizer, plan, step)
-        chosen = np.sort(generator.choice(len(labels) - HELD_OUT, plan.batch, replace=False))
-        merged, deep = compiled(vision, to_patches(pool.pictures[chosen]))
+        chosen = np.sort(generator.choice(len(labels) - plan.held_out, plan.batch, replace=False))
+        merged, deep = forward(vision, to_patches(pool.pictures[chosen]))
         loss = _loss(heads, merged, deep, torch.from_numpy(labels[chosen]))
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         if step % 200 == 199 or step + 1 == plan.steps:
-            share = held_out_accuracy(vision, heads, pool, labels)
+            share = held_out_accuracy(vision, heads, pool.pictures[-plan.held_out :], labels)
             passed = time.monotonic() - started
             log(
                 f"vision {role} step {step + 1}/{plan.steps} loss {loss.item():.3f} "
@@ -77,11 +87,21 @@ def train_vision(
 
 @torch.no_grad()
 def held_out_accuracy(
-    vision: Qwen3VLVisionModel, heads: _Heads, pool: Pool, labels: NDArray[np.int64]
+    vision: Qwen3VLVisionModel,
+    heads: _Heads,
+    pictures: NDArray[np.uint8],
+    labels: NDArray[np.int64],
 ) -> float:
-    """Share of the image tokens of the pool's last pictures whose label is read right."""
-    merged, _ = vision_forward(vision, to_patches(pool.pictures[-HELD_OUT:]))
-    right = heads.label[0](merged).argmax(-1) == torch.from_numpy(labels[-HELD_OUT:])
+    """Share of the image tokens whose label is read right.
+
+    Args:
+        vision: The vision tower.
+        heads: What reads the labels off its features.
+        pictures: Pictures [N, SIZE, SIZE, 3].
+        labels: Labels of their tokens [M, 25]; the last N rows count.
+    """
+    merged, _ = vision_forward(vision, to_patches(pictures))
+    right = heads.label[0](merged).argmax(-1) == torch.from_numpy(labels[-len(pictures) :])
     return float(right.float().mean())
 
 

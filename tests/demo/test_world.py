@@ -1,0 +1,158 @@
+"""The picture world: what is drawn, asked and answered."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_mai.answers import parse
+from langgraph_mai.demo.held_out import held_out
+from langgraph_mai.demo.questions import (
+    ANSWER_TYPES,
+    CHART_KINDS,
+    GRID_KINDS,
+    KINDS,
+    ask,
+    misread,
+    solve,
+)
+from langgraph_mai.demo.scenes import (
+    COLORS,
+    SHAPES,
+    SIDE,
+    SIZE,
+    Chart,
+    draw,
+    sample_chart,
+    sample_grid,
+)
+from langgraph_mai.demo.wordings import WORDINGS
+
+seeds = st.integers(0, 2**32)
+
+
+def asked(kind, seed):
+    rng = Random(seed)
+    question = None
+    while question is None:
+        scene = sample_chart(rng) if kind in CHART_KINDS else sample_grid(rng)
+        question = ask(scene, kind, rng)
+    return scene, question
+
+
+def true_answer(scene, question):
+    """The answer counted from the scene itself, not by scanning it as a reasoning does."""
+    if isinstance(scene, Chart):
+        values = {bar.color: bar.value for bar in scene.bars}
+        return {
+            "bar_value": lambda: str(values[question.bars[0]]),
+            "bar_compare": lambda: (
+                "yes" if values[question.bars[0]] > values[question.bars[1]] else "no"
+            ),
+            "bar_count": lambda: str(sum(value > question.number for value in values.values())),
+            "bar_sum": lambda: str(sum(values[color] for color in question.bars)),
+            "bar_highest": lambda: COLORS[max(values, key=values.__getitem__)],
+        }[question.kind]()
+    target = question.target
+    meant = [
+        item
+        for index, item in enumerate(scene.cells)
+        if item
+        and (target.color is None or item.color == target.color)
+        and (target.shape is None or item.shape == target.shape)
+        and (target.row is None or index // SIDE == target.row)
+        and (target.column is None or index % SIDE == target.column)
+    ]
+    if question.kind == "exist":
+        return "yes" if meant else "no"
+    if question.kind == "compare":
+        return "yes" if len(meant) > question.number else "no"
+    if question.kind in ("count", "spatial"):
+        return str(len(meant))
+    if question.kind == "choice" and question.choices[0].isdigit():
+        return "ABC"[question.choices.index(str(len(meant)))]
+    name = COLORS[meant[0].color] if target.color is None else SHAPES[meant[0].shape]
+    return "ABC"[question.choices.index(name)] if question.kind == "choice" else name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=seeds)
+def test_every_style_ends_in_the_true_answer(kind, seed):
+    scene, question = asked(kind, seed)
+    solution = solve(scene, question)
+    assert solution.direct == true_answer(scene, question)
+    assert solution.explain.endswith(f"Answer: {solution.direct}")
+    assert solution.reason.endswith(f"Answer: {solution.direct}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=seeds)
+def test_the_graph_reads_the_answer_out_of_every_style(kind, seed):
+    scene, question = asked(kind, seed)
+    solution = solve(scene, question)
+    read = [
+        parse(text, ANSWER_TYPES[kind], question.choices, question.text).shown
+        for text in (solution.direct, solution.explain, solution.reason)
+    ]
+    assert read == [solution.direct] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_answer_is_right_more_than_two_times_in_three(kind):
+    answers = []
+    for seed in range(400):
+        scene, question = asked(kind, seed)
+        answers.append(solve(scene, question).direct)
+    assert max(map(answers.count, set(answers))) / len(answers) < 2 / 3
+
+
+@given(seed=seeds)
+def test_a_misread_scene_keeps_its_form(seed):
+    rng = Random(seed)
+    grid, chart = sample_grid(rng), sample_chart(rng)
+    assert len(misread(grid, 0.5, rng).cells) == SIDE * SIDE
+    wrong = misread(chart, 0.5, rng)
+    assert [bar and bar.color for bar in wrong.columns] == [b and b.color for b in chart.columns]
+    assert misread(grid, 0, rng) == grid
+    assert misread(chart, 0, rng) == chart
+
+
+def test_a_slipping_observer_is_wrong_now_and_then():
+    rng = Random(1)
+    slipped = []
+    for seed in range(200):
+        scene, question = asked("count", seed)
+        slipped.append(solve(scene, question, rng, slip=0.1).direct != solve(scene, question).direct)
+    assert 0.2 < sum(slipped) / len(slipped) < 0.8
+
+
+def test_grid_and_chart_questions_do_not_mix():
+    rng = Random(1)
+    assert all(ask(sample_chart(rng), kind, rng) is None for kind in GRID_KINDS)
+    assert all(ask(sample_grid(rng), kind, rng) is None for kind in CHART_KINDS)
+
+
+def test_there_are_ten_wordings_of_everything():
+    assert all(len(set(wordings)) >= 10 for wordings in WORDINGS.values())
+
+
+@given(seed=seeds)
+def test_a_picture_follows_from_scene_and_seed(seed):
+    scene = sample_grid(Random(seed))
+    first, second = (np.asarray(draw(scene, Random(seed))) for _ in range(2))
+    assert first.shape == (SIZE, SIZE, 3)
+    assert np.array_equal(first, second)
+
+
+def test_held_out_questions_are_the_same_every_time(tmp_path):
+    first = held_out(tmp_path / "a", count=33)
+    second = held_out(tmp_path / "b", count=33)
+    assert [(one.scene, one.question, one.answer) for one in first] == [
+        (one.scene, one.question, one.answer) for one in second
+    ]
+    assert [one.question.kind for one in first[: len(KINDS)]] == list(KINDS)
+    for one, other in zip(first, second, strict=True):
+        with open(one.image, "rb") as a, open(other.image, "rb") as b:
+            assert a.read() == b.read()
