@@ -53,7 +53,9 @@ def create_mai(
     Args:
         small: A chat model that takes images, or a string for `init_chat_model`.
         large: The same for the large model.
-        prompts: The texts around a question: a name in configs/prompts, a YAML file, or a config.
+        prompts: The texts around a question, and the token limits of each prompt style: a name in
+            configs/prompts, a YAML file, or a config. Limits reach models that have a `max_tokens`
+            setting; others keep their own.
         verifier: Compares two answers: a function from two `Answer`s to a verdict, or a `Judge`.
             The default, `agree`, compares by type and value.
         transfer: What of the reasoning is handed to the large model: "full", or a function from

@@ -70,7 +70,7 @@ def cache_policy(step: ModelStep) -> CachePolicy[Callable[[MAIState], str]]:
 
     def key(state: MAIState) -> str:
         task: Any = {**state["task"], "images": None}
-        quoted = [(call or {}).get("text") for call in (state.get(name) for name in step.reads)]
+        quoted = [call["text"] for name in step.reads if (call := state.get(name))]
         content = json.dumps([*fixed, task, quoted], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 

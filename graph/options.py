@@ -60,4 +60,5 @@ def _chat_model(model: BaseChatModel | str) -> BaseChatModel:
             f"The model {model!r} is given by name, which needs langchain: "
             "run `pip install langchain`, or give a chat model object."
         ) from error
-    return init_chat_model(model)
+    named: BaseChatModel = init_chat_model(model)
+    return named

@@ -5,7 +5,7 @@ there, and answer the next question.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlparse
@@ -16,31 +16,11 @@ from ..answers import AnswerType, infer_answer_type, split_choices
 from ..models.images import ImageError, image_reference, load_image, message_images
 from .errors import MAIInputError
 from .prompts import LETTERS
-from .state import MAIState, Task
-from .step import Update
-
-FRESH_RUN: Update = {
-    "task": None,
-    "small_direct": None,
-    "large_direct": None,
-    "small_explain": None,
-    "large_explain": None,
-    "small_reason": None,
-    "large_reason": None,
-    "small_transfer": None,
-    "large_transfer": None,
-    "direct_verdict": None,
-    "direct_judgement": None,
-    "reasoning_verdict": None,
-    "reasoning_judgement": None,
-    "answer": None,
-    "route": None,
-    "fallback": None,
-    "calls": [],
-}
+from .state import CallKey, MAIState, Task
+from .step import PlainStep, Update
 
 
-def prepare(*, allow_fetch: bool = False, digest: bool = False) -> Callable[[MAIState], Update]:
+def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PlainStep:
     """Make the step.
 
     Args:
@@ -49,7 +29,7 @@ def prepare(*, allow_fetch: bool = False, digest: bool = False) -> Callable[[MAI
     """
 
     def step(state: MAIState) -> Update:
-        return {**FRESH_RUN, "task": read_task(state, allow_fetch=allow_fetch, digest=digest)}
+        return {**_fresh_run(), "task": read_task(state, allow_fetch=allow_fetch, digest=digest)}
 
     return step
 
@@ -78,6 +58,19 @@ def read_task(state: MAIState, *, allow_fetch: bool = False, digest: bool = Fals
     }
 
 
+def _fresh_run() -> Update:
+    """Every key that a run writes, empty."""
+    keys = (
+        *get_args(CallKey),
+        "direct_verdict",
+        "reasoning_verdict",
+        "answer",
+        "route",
+        "fallback",
+    )
+    return {**dict.fromkeys(keys), "calls": []}
+
+
 def _human_message(state: MAIState) -> HumanMessage | None:
     messages: list[BaseMessage] = list(state.get("messages") or [])
     if state.get("question") is not None:
@@ -103,7 +96,7 @@ def _question(state: MAIState, message: HumanMessage | None) -> str:
 def _references(state: MAIState, message: HumanMessage | None) -> list[str]:
     images: Any = state.get("images")
     try:
-        if images is None:
+        if images is None or images == []:
             return message_images(message) if message else []
         if isinstance(images, (str, bytes, Path)) or not isinstance(images, Sequence):
             images = [images]

@@ -30,7 +30,7 @@ class Request:
         role: Its role; the call is tagged `mai:ROLE`.
         style: The prompt style of the messages.
         messages: The prompt.
-        max_tokens: Limit on the output, in tokens.
+        max_tokens: Limit on the output, in tokens, for models that have such a setting.
         timeout: Seconds that the call may take; None for no limit. Loading a local model does not
             count.
     """
@@ -100,7 +100,10 @@ def _tagged(request: Request, config: RunnableConfig) -> RunnableConfig:
 
 
 def _settings(request: Request) -> dict[str, Any]:
-    settings: dict[str, Any] = {"max_tokens": request.max_tokens}
+    settings: dict[str, Any] = {}
+    # A few packages (ChatOllama) call it otherwise and refuse this name; their own limit counts.
+    if "max_tokens" in type(request.model).model_fields:
+        settings["max_tokens"] = request.max_tokens
     if _stops_by_itself(request) and request.timeout is not None:
         settings["timeout"] = request.timeout
     return settings

@@ -1,6 +1,6 @@
 """The last step: which answer stands, how far the run went, and what it cost."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import get_args
 from uuid import uuid4
 
@@ -9,7 +9,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from .errors import MAIError
 from .state import CallKey, Fallback, MAIState, ModelCall, Route
-from .step import Update, emit
+from .step import PlainStep, Update, emit
 
 Calls = Mapping[CallKey, ModelCall]
 
@@ -26,7 +26,7 @@ _STAND_INS: tuple[CallKey, ...] = (
 )
 
 
-def respond(name: str) -> Callable[[MAIState], Update]:
+def respond(name: str) -> PlainStep:
     """Make the step.
 
     Args:

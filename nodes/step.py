@@ -1,7 +1,7 @@
 """A step of the graph that runs natively both ways, under `invoke` and under `ainvoke`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_stream_writer
@@ -11,6 +11,14 @@ from .model_call import Agent, PromptStyle
 from .state import CallKey, MAIState
 
 Update = dict[str, Any]
+
+
+class PlainStep(Protocol):
+    """A step that only computes; under `ainvoke` LangGraph runs it in a thread."""
+
+    def __call__(self, state: MAIState) -> Update:
+        """Return what the step writes."""
+        ...
 
 
 class Step(Runnable[MAIState, Update]):

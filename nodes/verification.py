@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from langchain_core.runnables import RunnableConfig
 
@@ -59,6 +59,11 @@ def _verification(
 
     def update(state: MAIState, judgement: Judgement) -> Update:
         verdict, call = judgement
+        if verdict not in get_args(Verdict):
+            raise TypeError(
+                f"The verifier returned {verdict!r}; it must return 'agree', 'disagree' or "
+                "'abstain'."
+            )
         first, second = state[first_key], state[second_key]
         emit(
             {

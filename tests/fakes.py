@@ -41,6 +41,7 @@ class ScriptedModel(BaseChatModel):
     before: Callable[[], None] | None = None
     calls: list[dict[str, Any]] = Field(default_factory=list)
     label: str = "scripted"
+    max_tokens: int = 512
 
     @property
     def _llm_type(self) -> str:

@@ -1,6 +1,6 @@
+import os
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 
 import pytest
@@ -46,14 +46,12 @@ def test_importing_the_package_loads_no_langgraph():
 
 
 def test_help_is_quick():
-    code = "from langgraph_mai.tools.cli import main; main()"
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        command = [sys.executable, "-c", code, "--help"]
-        subprocess.run(command, capture_output=True, check=True, timeout=60)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1.5
+    code = "from langgraph_mai.tools.entry import main; main()"
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, check=True)
+    after = os.times()
+    # Processor time, for other work on the machine does not count.
+    assert after.children_user + after.children_system - sum(before[2:4]) < 1.5
 
 
 def test_every_public_name_is_there():

@@ -23,7 +23,7 @@ def test_both_direct_calls_are_inside_at_the_same_time(way, kind, timeout):
 
 
 async def test_a_run_does_not_block_the_loop():
-    small, large = models("transferred", delay=0.1)
+    small, large = models("transferred", delay=0.5)
     graph = create_mai(small, large, prompts=PROMPTS)
     longest = 0.0
 
@@ -37,15 +37,15 @@ async def test_a_run_does_not_block_the_loop():
     ticking = asyncio.create_task(tick())
     await graph.ainvoke(QUESTION)
     ticking.cancel()
-    assert longest < 0.09
+    assert longest < 0.4
 
 
 async def test_many_runs_wait_side_by_side():
-    small, large = models("direct", delay=0.3)
+    small, large = models("direct", delay=0.5)
     graph = create_mai(small, large, prompts=PROMPTS)
     start = time.perf_counter()
     results = await asyncio.gather(*(graph.ainvoke(QUESTION) for _ in range(20)))
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 8
     assert {result["answer"] for result in results} == {"yes"}
 
 

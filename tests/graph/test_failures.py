@@ -3,8 +3,8 @@ import time
 
 import pytest
 from fakes import PROMPTS, ScriptedModel, models
-from langgraph.errors import GraphInterrupt
-from langgraph.types import interrupt
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 
 from langgraph_mai import MAIError, create_mai, create_strategy
 
@@ -88,10 +88,10 @@ def test_what_stands_in_for_an_abstention(small, large, answer, fallback, run):
 
 def test_a_call_out_of_time_counts_as_failed(run):
     small, large = models("direct")
-    small.delay = 5.0
+    small.delay = 30.0
     start = time.perf_counter()
     result = run(create_mai(small, large, prompts=PROMPTS, timeout=0.2))
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 15
     assert (result["answer"], result["fallback"]) == ("yes", "large_direct")
     assert "no answer within 0.2 s" in result["calls"][0]["error"]
 
@@ -134,10 +134,14 @@ def test_an_interrupt_inside_a_model_is_no_failure():
         return str(interrupt("may I?"))
 
     small.script["direct"] = ask_a_person
-    graph = create_mai(small, large, prompts=PROMPTS)
-    result = graph.invoke(QUESTION)
+    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    result = graph.invoke(QUESTION, thread)
     assert result["__interrupt__"][0].value == "may I?"
-    assert GraphInterrupt.__name__ not in str(result)
+    result = graph.invoke(Command(resume="yes"), thread)
+    assert (result["answer"], result["route"], result["fallback"]) == ("yes", "direct", None)
+    # What had been answered was not asked again.
+    assert (len(small.calls), len(large.calls)) == (2, 1)
 
 
 async def test_a_cancelled_run_cancels_its_calls():
@@ -149,4 +153,4 @@ async def test_a_cancelled_run_cancels_its_calls():
     start = time.perf_counter()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.perf_counter() - start < 1
+    assert time.perf_counter() - start < 15

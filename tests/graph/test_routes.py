@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 from fakes import PROMPTS, ScriptedModel, models
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from PIL import Image
 
@@ -142,10 +143,14 @@ def test_the_last_human_message_is_asked(tmp_path):
 def test_images_beside_messages_count_too(tmp_path):
     path = tmp_path / "red.png"
     Image.new("RGB", (40, 40), "red").save(path)
+    block = {"type": "image_url", "image_url": {"url": str(path)}}
+    with_image = HumanMessage([block, {"type": "text", "text": "Is it red?"}])
     small, large = models()
     graph = create_mai(small, large, prompts=PROMPTS)
     graph.invoke({"messages": [HumanMessage("Is it red?")], "images": [str(path)]})
-    assert small.calls[0]["images"] == 1
+    graph.invoke({"messages": [with_image], "images": []})
+    graph.invoke({"messages": [with_image], "question": "Is it red?"})
+    assert [call["images"] for call in small.calls] == [1, 1, 1]
 
 
 def test_a_question_goes_before_the_messages_of_earlier_turns(tmp_path):
@@ -177,3 +182,17 @@ def test_models_by_name_need_langchain(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "langchain.chat_models", None)
     with pytest.raises(ValueError, match="pip install langchain"):
         create_mai("openai:gpt-4o-mini", ScriptedModel(script={}))
+
+
+def test_a_verifier_that_returns_something_else_is_told():
+    graph = create_mai(*models(), prompts=PROMPTS, verifier=lambda _first, _second: True)
+    with pytest.raises(TypeError, match="The verifier returned True; it must return 'agree'"):
+        graph.invoke({"question": "Is it red?"})
+
+
+def test_a_model_without_a_token_limit_is_not_given_one():
+    replies = FakeListChatModel(responses=["yes"])
+    result = create_mai(replies, replies, prompts=PROMPTS).invoke({"question": "Is it red?"})
+    assert result["route"] == "direct"
+    assert result["calls"][0]["output_tokens"] is None
+    assert result["messages"][-1].usage_metadata is None
