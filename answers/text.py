@@ -30,7 +30,8 @@ _ALIASES = {
 }
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _LEAD_IN = re.compile(
-    r"(?:it|this|that|they|these|those)(?: is| are| was| were|'s|'re) |there (?:is|are) ",
+    r"(?:I (?:think|believe|guess|(?:can )?see) (?:that )?)?"
+    r"(?:(?:it|this|that|they|these|those)(?: is| are| was| were|'s|'re) |there (?:is|are) )?",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"\b(?:is|are|was|were|has|have|had|shows?|can|let|need|looking)\b", re.I)

@@ -14,6 +14,7 @@ from .reasonings import load_reasonings, write_reasonings
 from .vision_stage import VisionPlan, train_vision
 
 _LISTING = {"list": 0.5, "reason": 0.5}
+_SCANNING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
 _CHECKING = Mix(2, {"reason": 0.35, "explain": 0.1, "transfer": 0.55})
 
 
@@ -28,7 +29,8 @@ class Sizes:
         small_vision: The small model's vision tower.
         large_vision: The large model's vision tower.
         small: The small language model.
-        large_first: The large language model, until the real reasonings are there.
+        large_first: The large language model learns to see and to scan.
+        large_second: It goes on with more transfers, all made up.
         large: The large language model, with them.
     """
 
@@ -39,6 +41,7 @@ class Sizes:
     large_vision: VisionPlan
     small: LanguagePlan
     large_first: LanguagePlan
+    large_second: LanguagePlan
     large: LanguagePlan
 
 
@@ -49,12 +52,13 @@ DEMO_SIZES = Sizes(
     small_vision=VisionPlan(1400),
     large_vision=VisionPlan(1600),
     small=LanguagePlan(
-        steps=4500,
+        steps=5000,
         rows=32,
-        early=Mix(2, _LISTING),
-        late=Mix(2, {"reason": 0.65, "explain": 0.15, "transfer": 0.2}, 1.0, 0.0),
+        early=Mix(1, _LISTING),
+        late=Mix(1, {"reason": 0.75, "explain": 0.1, "transfer": 0.15}, 1.0, 0.0),
         turn=600,
         wrong_share=0.3,
+        direct_weight=0.4,
     ),
     large_first=LanguagePlan(
         steps=2400,
@@ -65,8 +69,17 @@ DEMO_SIZES = Sizes(
         peak_rate=1.6e-3,
         last_share=0.5,
     ),
+    large_second=LanguagePlan(
+        steps=1800,
+        rows=32,
+        early=_SCANNING,
+        late=_SCANNING,
+        peak_rate=1.6e-3,
+        warmup=30,
+        last_share=0.6,
+    ),
     large=LanguagePlan(
-        steps=3000, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=9e-4, warmup=30
+        steps=2600, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=9e-4, warmup=30
     ),
 )
 """The pair that the package carries."""
@@ -115,6 +128,11 @@ def _large_first(folder: Path, out: Path, sizes: Sizes) -> None:
     train_language(folder / "vision_large", pool, out, sizes.large_first, 21, log)
 
 
+def _large_second(folder: Path, out: Path, sizes: Sizes) -> None:
+    pool = load_pool(folder / "pool_large.npy")
+    train_language(folder / "large_first", pool, out, sizes.large_second, 23, log)
+
+
 def _reasonings(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
     write_reasonings(folder / "small", pool, out, sizes.reasonings, 31, log)
@@ -123,7 +141,7 @@ def _reasonings(folder: Path, out: Path, sizes: Sizes) -> None:
 def _large_language(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
     real = load_reasonings(folder / "reasonings.pkl")
-    train_language(folder / "large_first", pool, out, sizes.large, 22, log, real)
+    train_language(folder / "large_second", pool, out, sizes.large, 22, log, real)
 
 
 STAGES = (
@@ -134,7 +152,8 @@ STAGES = (
     Stage("small", ("vision_small",), _small_language),
     Stage("large_first", ("vision_large",), _large_first),
     Stage("reasonings.pkl", ("small", "pool_large.npy"), _reasonings),
-    Stage("large", ("large_first", "reasonings.pkl"), _large_language),
+    Stage("large_second", ("large_first",), _large_second),
+    Stage("large", ("large_second", "reasonings.pkl"), _large_language),
 )
 
 

@@ -94,3 +94,10 @@ def test_free_text_keeps_the_description_without_thinking():
     poem = "The sign says: the answer is 42. Beside it stands a man who is not sure."
     assert parse(f"Answer: {poem}", "free_text").shown == poem
     assert parse("I'm sorry, I can't help with that.", "free_text").value is None
+
+
+@pytest.mark.parametrize(
+    "text", ["I think it is red.", "I believe it's red", "I see red", "I think red", "It is red."]
+)
+def test_how_sure_a_model_says_it_is_does_not_change_a_short_text(text):
+    assert parse(text, "short_text", question="What color is it?").value == "red"
