@@ -73,7 +73,7 @@ class Judge:
 
 def _read(request: Request, reply: Reply, task: Task) -> Judgement:
     same_question: Task = {**task, "choices": [], "answer_type": "yes_no"}
-    call = record(request, reply, same_question)
+    call = record(request.role, request.style, reply, same_question)
     said = parse(call["text"], "yes_no").value
     verdicts: dict[object, Verdict] = {"yes": "agree", "no": "disagree"}
     return verdicts.get(said, "abstain"), call

@@ -11,11 +11,11 @@ from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, parse
 from ..configs import PromptsConfig
-from ..models.images import image_block
+from ..models.images import ImageError, image_block
 from .prompts import build_messages, question_text, style_instruction, transfer_instruction
 from .reasoning import cut_reasoning
-from .request import Reply, Request, asend, send
-from .state import ModelCall, Task
+from .request import Reply, Request, asend, failed, send
+from .state import CallStyle, ModelCall, Role, Task
 
 PromptStyle = Literal["direct", "explain", "reason", "transfer"]
 
@@ -54,16 +54,22 @@ def call_model(
     Returns:
         The call; if it failed, its `error` says why.
     """
-    request = agent_request(agent, style, task, reasoning)
-    return record(request, send(request, config), task)
+    try:
+        request = agent_request(agent, style, task, reasoning)
+    except ImageError as error:
+        return record(agent.role, style, failed(agent.role, style, error), task)
+    return record(agent.role, style, send(request, config), task)
 
 
 async def acall_model(
     agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
 ) -> ModelCall:
     """`call_model` for the event loop; images are read in a thread."""
-    request = await asyncio.to_thread(agent_request, agent, style, task, reasoning)
-    return record(request, await asend(request, config), task)
+    try:
+        request = await asyncio.to_thread(agent_request, agent, style, task, reasoning)
+    except ImageError as error:
+        return record(agent.role, style, failed(agent.role, style, error), task)
+    return record(agent.role, style, await asend(request, config), task)
 
 
 def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str = "") -> Request:
@@ -92,15 +98,15 @@ def task_messages(
     return build_messages(prompts, blocks, question, instruction)
 
 
-def record(request: Request, reply: Reply, task: Task) -> ModelCall:
+def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     """A call's record: text and answer, tokens and seconds."""
     text = str(reply.message.text)
     finish_reason = _finish_reason(reply.message)
-    reasons = request.style in {"explain", "reason"}
+    reasons = style in {"explain", "reason"}
     usage: dict[str, Any] = dict(reply.message.usage_metadata or {})
     call: ModelCall = {
-        "role": request.role,
-        "style": request.style,
+        "role": role,
+        "style": style,
         "text": text,
         "answer": None,
         "kind": task["answer_type"],

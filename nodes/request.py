@@ -73,7 +73,7 @@ def send(request: Request, config: RunnableConfig) -> Reply:
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
-        return Reply(time.perf_counter() - start, error=_sentence(request, error))
+        return _failed(request, error, time.perf_counter() - start)
     return Reply(time.perf_counter() - start, message)
 
 
@@ -89,7 +89,7 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
-        return Reply(time.perf_counter() - start, error=_sentence(request, error))
+        return _failed(request, error, time.perf_counter() - start)
     return Reply(time.perf_counter() - start, message)
 
 
@@ -135,9 +135,15 @@ def _within(seconds: float | None, work: Callable[[], _Result]) -> _Result:
     return result.result(timeout=seconds)
 
 
-def _sentence(request: Request, error: Exception) -> str:
+def failed(role: Role, style: CallStyle, error: object, seconds: float = 0.0) -> Reply:
+    """The reply of a call that failed, with the reason in one line."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return Reply(seconds, error=f"The {role} model's {style} call failed: {reason}")
+
+
+def _failed(request: Request, error: Exception, seconds: float) -> Reply:
     if isinstance(error, TimeoutError) and request.timeout is not None:
-        reason = f"no answer within {request.timeout:g} s"
+        reason: object = f"no answer within {request.timeout:g} s"
     else:
-        reason = " ".join(str(error).split()) or type(error).__name__
-    return f"The {request.role} model's {request.style} call failed: {reason}"
+        reason = error
+    return failed(request.role, request.style, reason, seconds)
