@@ -4,11 +4,11 @@ from random import Random
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
+from PIL import Image
 
 from langgraph_mai.configs import load_prompts
-from langgraph_mai.demo.questions import KINDS
+from langgraph_mai.demo.questions import KINDS, ask
 from langgraph_mai.demo.scenes import draw, sample_scene
 from langgraph_mai.demo.training.batches import Batches, Mix, Packer, visible
 from langgraph_mai.demo.training.checkpoint import build_model, build_processor, build_tokenizer
@@ -56,7 +56,6 @@ def test_the_world_is_told_in_whole_words(pool):
 
 
 def test_the_packed_forward_is_the_models_own(pool, model):
-    rows = [(k, Batches(Tutor(pool, 0.5), 60, 1, k, MIX, MIX, 0)) for k in range(3)]
     processor, packer = build_processor(), Packer()
     tutor, rng = Tutor(pool, 0.5), Random(5)
     rows = []
@@ -73,7 +72,7 @@ def test_the_packed_forward_is_the_models_own(pool, model):
         for row, (_, examples) in enumerate(rows):
             for segment, example in enumerate(examples, 1):
                 content = [
-                    {"type": "image", "image": draw_again(pictures[row])},
+                    {"type": "image", "image": Image.fromarray(pictures[row])},
                     {"type": "text", "text": example.prompt},
                 ]
                 inputs = processor.apply_chat_template(
@@ -88,12 +87,6 @@ def test_the_packed_forward_is_the_models_own(pool, model):
                 length = len(packer_ids(example.prompt))
                 packed = model.lm_head(hidden[row, place + length - 1])
                 assert torch.allclose(packed, own, atol=1e-3)
-
-
-def draw_again(pixels):
-    from PIL import Image
-
-    return Image.fromarray(pixels)
 
 
 def packer_ids(prompt):
@@ -126,8 +119,6 @@ def test_transfers_hold_real_reasonings_and_as_many_wrong_ones_as_asked(pool):
     for _ in range(30):
         question = None
         while question is None:
-            from langgraph_mai.demo.questions import ask
-
             index = rng.randrange(60)
             question = ask(pool.scenes[index], rng.choice(KINDS), rng)
         real.append(Reasoning(index, question, "I saw it.\nAnswer: 99", wrong=True))
@@ -145,16 +136,16 @@ def plan(steps, **changes):
 
 
 def test_a_stopped_training_resumes_to_the_same_weights(pool, tmp_path):
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def stop_at_the_end(line):
-        raise Stopped
+        raise StoppedError
 
     build_model("small", 3).save_pretrained(tmp_path / "start")
     arguments = (tmp_path / "start", pool)
     train_language(*arguments, tmp_path / "whole", plan(6, save_every=4), 1, print)
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         train_language(*arguments, tmp_path / "again", plan(6, save_every=4), 1, stop_at_the_end)
     assert not (tmp_path / "again").exists()
     train_language(*arguments, tmp_path / "again", plan(6, save_every=4), 1, print)

@@ -1,5 +1,6 @@
 """The picture world: what is drawn, asked and answered."""
 
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -124,7 +125,9 @@ def test_a_slipping_observer_is_wrong_now_and_then():
     slipped = []
     for seed in range(200):
         scene, question = asked("count", seed)
-        slipped.append(solve(scene, question, rng, slip=0.1).direct != solve(scene, question).direct)
+        slipped.append(
+            solve(scene, question, rng, slip=0.1).direct != solve(scene, question).direct
+        )
     assert 0.2 < sum(slipped) / len(slipped) < 0.8
 
 
@@ -154,5 +157,4 @@ def test_held_out_questions_are_the_same_every_time(tmp_path):
     ]
     assert [one.question.kind for one in first[: len(KINDS)]] == list(KINDS)
     for one, other in zip(first, second, strict=True):
-        with open(one.image, "rb") as a, open(other.image, "rb") as b:
-            assert a.read() == b.read()
+        assert Path(one.image).read_bytes() == Path(other.image).read_bytes()
