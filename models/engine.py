@@ -47,10 +47,13 @@ class Engine:
     """One loaded model, shared by everyone who asks for it.
 
     All generation happens in one thread of the engine's own, one batch after the other: that thread
-    is the model's lock. It also keeps the number of CPU threads to itself: models of fewer than
-    `SINGLE_THREAD_PARAMETERS` parameters compute on one, larger ones on as many as torch would
-    take anyway; torch's setting for the rest of the process stays as it is. The processor has a
-    lock, because its tokenizer fails when two threads use it.
+    is the model's lock. A second thread prepares prompts meanwhile. The processor has a lock,
+    because its tokenizer fails when two threads use it.
+
+    The two threads also keep the number of CPU threads to themselves. Models of fewer than
+    `SINGLE_THREAD_PARAMETERS` parameters use one: beside another busy process, threads that wait
+    for each other after every small operation took up to a thousand times as long. Larger ones use
+    as many as torch would take anyway. torch's setting for the rest of the process stays as it is.
     """
 
     def __init__(self, checkpoint: Checkpoint, gate: Gate) -> None:
@@ -74,16 +77,14 @@ class Engine:
         )
         # Qwen keeps the offset of its positions on the model from call to call.
         self._stateful = [part for part in self._model.modules() if hasattr(part, "rope_deltas")]
-        self._worker = ThreadPoolExecutor(
-            max_workers=1,
-            thread_name_prefix="langgraph-mai-model",
-            initializer=_limit_threads,
-            initargs=(self._threads(checkpoint.threads),),
-        )
+        threads = self._threads(checkpoint.threads)
+        self._generating = _one_thread("generate", threads)
+        self._preparing = _one_thread("prepare", threads)
 
     def close(self) -> None:
         """Take no more work; what runs or waits is still done."""
-        self._worker.shutdown(wait=False)
+        self._generating.shutdown(wait=False)
+        self._preparing.shutdown(wait=False)
 
     def encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
         """Render the chat template, tokenize, and prepare the pictures.
@@ -92,29 +93,11 @@ class Engine:
             ModelError: The template does not know a role, does not show a picture, or the prompt
                 is longer than the model's context.
         """
-        with self._gate.computing(), self._processor_lock:
-            text = self._render(turns)
-            self._check_text(text, turns, len(images))
-            extra: dict[str, Any] = {"images": list(images)} if images else {}
-            bos = self._tokenizer.bos_token
-            if bos and text.startswith(bos):  # the template wrote it already
-                extra["add_special_tokens"] = False
-            try:
-                features = self._processor(text=[text], return_tensors="pt", **extra)
-            except (ValueError, IndexError, RuntimeError, TypeError) as error:
-                reason = " ".join(str(error).split())[:300]
-                raise ModelError(
-                    f"The processor of {self._name!r} refuses the prompt ({reason})."
-                ) from error
-        inputs = {key: value for key, value in features.items() if torch.is_tensor(value)}
-        self._check_images(inputs["input_ids"], len(images))
-        length = inputs["input_ids"].shape[1]
-        if length >= self._context:
-            raise ModelError(
-                f"The prompt has {length} tokens and {self._name!r} takes at most {self._context}, "
-                "answer included; shorten it, or set max_pixels to shrink the images."
-            )
-        return Prompt(inputs=inputs, length=length, room=self._context - length)
+        try:
+            preparing = self._preparing.submit(self._encode, turns, images)
+        except RuntimeError as error:
+            raise self._unloaded() from error
+        return preparing.result()
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text, special tokens left out."""
@@ -132,13 +115,34 @@ class Engine:
     def submit(self, rows: Sequence[Row]) -> None:
         """Generate for all rows in one batch, in the model's thread. Returns at once."""
         try:
-            self._worker.submit(self._run, list(rows))
-        except RuntimeError as error:
-            message = (
-                f"The model {self._name!r} was unloaded while a call was starting; call again."
-            )
+            self._generating.submit(self._run, list(rows))
+        except RuntimeError:
             for row in rows:
-                row.fail(ModelError(message).with_traceback(error.__traceback__))
+                row.fail(self._unloaded())
+
+    def _encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
+        with self._gate.computing(), self._processor_lock:
+            text = self._render(turns)
+            self._check_text(text, turns, len(images))
+            extra: dict[str, Any] = {"images": list(images)} if images else {}
+            bos = self._tokenizer.bos_token
+            if bos and text.startswith(bos):  # the template wrote it already
+                extra["add_special_tokens"] = False
+            try:
+                features = self._processor(text=[text], return_tensors="pt", **extra)
+            except (ValueError, IndexError, RuntimeError, TypeError) as error:
+                raise ModelError(
+                    f"The processor of {self._name!r} refuses the prompt ({_one_line(error)})."
+                ) from error
+        inputs = {key: value for key, value in features.items() if torch.is_tensor(value)}
+        self._check_images(inputs["input_ids"], len(images))
+        length = inputs["input_ids"].shape[1]
+        if length >= self._context:
+            raise ModelError(
+                f"The prompt has {length} tokens and {self._name!r} takes at most {self._context}, "
+                "answer included; shorten it, or set max_pixels to shrink the images."
+            )
+        return Prompt(inputs=inputs, length=length, room=self._context - length)
 
     def _run(self, rows: list[Row]) -> None:
         waiting = [row for row in rows if not row.done]
@@ -180,9 +184,9 @@ class Engine:
                 list(turns), add_generation_prompt=True, tokenize=False
             )
         except (TemplateError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:300]
             raise ModelError(
-                f"The chat template of {self._name!r} does not take this conversation ({reason})."
+                f"The chat template of {self._name!r} does not take this conversation "
+                f"({_one_line(error)})."
             ) from error
         return text
 
@@ -230,15 +234,30 @@ class Engine:
         if is_out_of_memory(error):
             advice = "lower batch_size or max_pixels" if rows > 1 else "lower max_pixels"
             return ModelError(f"The model {self._name!r} ran out of memory; {advice}.")
-        reason = " ".join(str(error).split())[:300]
         return ModelError(
-            f"The model {self._name!r} failed ({type(error).__name__}: {reason})."
+            f"The model {self._name!r} failed ({type(error).__name__}: {_one_line(error)})."
         ).with_traceback(error.__traceback__)
+
+    def _unloaded(self) -> ModelError:
+        return ModelError(f"The model {self._name!r} was unloaded as a call began; call again.")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 def _generation_config(**settings: Any) -> Any:
     config: Any = GenerationConfig  # transformers leaves it untyped
     return config(**settings)
+
+
+def _one_thread(task: str, threads: int | None) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(
+        max_workers=1,
+        thread_name_prefix=f"langgraph-mai-{task}",
+        initializer=_limit_threads,
+        initargs=(threads,),
+    )
 
 
 def _limit_threads(count: int | None) -> None:
