@@ -155,9 +155,9 @@ def _answers(
         replies: list[AIMessage] = agent.model.batch(
             [request.messages for request in requests], max_tokens=requests[0].max_tokens
         )
-        for k, request, message in zip(batch, requests, replies, strict=True):
+        for k, message in zip(batch, replies, strict=True):
             seconds = float(message.response_metadata["seconds"])
-            calls[k] = record(request, Reply(seconds, message), tasks[k])
+            calls[k] = record(agent.role, style, Reply(seconds, message), tasks[k])
     return [calls[k] for k in range(len(tasks))]
 
 

@@ -110,7 +110,7 @@ class Packer:
 
     def __init__(self) -> None:
         tokenizer = build_tokenizer()
-        self._encode = tokenizer._tokenizer.encode_batch
+        self._encode = tokenizer.backend_tokenizer.encode_batch
         self._pad = tokenizer.pad_token_id
         self._prefix = tokenizer(
             "<|im_start|>user\n<|vision_start|>" + "<|image_pad|>" * IMAGE_TOKENS + "<|vision_end|>"

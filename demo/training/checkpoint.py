@@ -92,7 +92,8 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens(
         [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
     )
-    return PreTrainedTokenizerFast(
+    build: Any = PreTrainedTokenizerFast  # transformers leaves it untyped
+    wrapped: PreTrainedTokenizerFast = build(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
@@ -100,6 +101,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         padding_side="left",
         clean_up_tokenization_spaces=False,
     )
+    return wrapped
 
 
 def build_processor() -> Qwen3VLProcessor:
@@ -112,12 +114,14 @@ def build_processor() -> Qwen3VLProcessor:
         "image_std": [0.5] * 3,
         "size": {"shortest_edge": SIZE * SIZE, "longest_edge": SIZE * SIZE},
     }
-    return Qwen3VLProcessor(
+    build: Any = Qwen3VLProcessor  # transformers leaves it untyped
+    processor: Qwen3VLProcessor = build(
         image_processor=Qwen2VLImageProcessor(**options),
         tokenizer=build_tokenizer(),
         video_processor=Qwen3VLVideoProcessor(**options),
         chat_template=CHAT_TEMPLATE,
     )
+    return processor
 
 
 def build_model(role: Role, seed: int) -> Qwen3VLForConditionalGeneration:
@@ -125,7 +129,7 @@ def build_model(role: Role, seed: int) -> Qwen3VLForConditionalGeneration:
     tokenizer = build_tokenizer()
     hidden, layers, mlp, heads, kv_heads = _TEXT_SIZES[role]
     vision_hidden, depth, vision_mlp, vision_heads = _VISION_SIZES[role]
-    end, im_end = tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
+    end, im_end = _token_id(tokenizer, "<|endoftext|>"), _token_id(tokenizer, "<|im_end|>")
     config = Qwen3VLConfig(
         text_config={
             "vocab_size": (len(tokenizer) + 7) // 8 * 8,
@@ -162,10 +166,10 @@ def build_model(role: Role, seed: int) -> Qwen3VLForConditionalGeneration:
             "deepstack_visual_indexes": [depth - 2],
             "initializer_range": 0.04,
         },
-        image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
-        video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
-        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
-        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+        image_token_id=_token_id(tokenizer, "<|image_pad|>"),
+        video_token_id=_token_id(tokenizer, "<|video_pad|>"),
+        vision_start_token_id=_token_id(tokenizer, "<|vision_start|>"),
+        vision_end_token_id=_token_id(tokenizer, "<|vision_end|>"),
         tie_word_embeddings=True,
     )
     torch.manual_seed(seed)
@@ -179,10 +183,18 @@ def build_model(role: Role, seed: int) -> Qwen3VLForConditionalGeneration:
 
 def save_release(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
     """Write a finished model in float16 with its processor, as any checkpoint is loaded."""
-    model.to(torch.float16).save_pretrained(folder)
+    torch.nn.Module.half(model)
+    model.save_pretrained(folder)
     build_processor().save_pretrained(folder)
     for path in folder.iterdir():
         path.chmod(0o644)
+
+
+def _token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+    number = tokenizer.convert_tokens_to_ids(token)
+    if not isinstance(number, int):
+        raise TypeError(f"{token!r} must be one token")
+    return number
 
 
 def _pieces() -> Iterator[str]:

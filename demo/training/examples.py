@@ -38,9 +38,9 @@ class Example:
 
 
 class Reasoning(NamedTuple):
-    """What the small model really wrote about picture `index` of the large model's pool."""
+    """What the small model really wrote about a picture of the large model's pool."""
 
-    index: int
+    picture: int
     question: Question
     text: str
     wrong: bool
@@ -96,7 +96,7 @@ class Tutor:
         wrong = rng.random() < self._wrong_share
         if self._real[wrong] and rng.random() < 0.8:
             real = rng.choice(self._real[wrong])
-            return real.index, self._transferred(real.index, real.question, real.text, rng)
+            return real.picture, self._transferred(real.picture, real.question, real.text, rng)
         question = self._question(index, rng)
         text = self._made_up(index, question, wrong, rng)
         return index, self._transferred(index, question, text, rng)

@@ -5,18 +5,21 @@ The passes call the modules of transformers, in the same order, without the book
 sizes; a test compares them with the model's own forward.
 """
 
+from typing import Any, TypeAlias
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from transformers import Qwen3VLForConditionalGeneration
-from transformers.models.qwen3_vl.modeling_qwen3_vl import (
-    Qwen3VLVisionModel,
-    apply_rotary_pos_emb_vision,
-)
+from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb_vision
 
 from ..scenes import CELL, SIDE, SIZE
+
+VisionTower: TypeAlias = Any
+"""A Qwen3VLVisionModel. To the type checker, every part of a torch module may be a tensor."""
+DemoModel: TypeAlias = Any
+"""A Qwen3VLForConditionalGeneration."""
 
 PATCH = CELL // 2
 PATCHES_A_SIDE = SIZE // PATCH
@@ -43,7 +46,7 @@ def to_patches(pictures: NDArray[np.uint8]) -> Tensor:
     return blocks.permute(0, 2, 5, 3, 6, 1, 4, 7).reshape(count, PATCHES, -1)
 
 
-def vision_forward(vision: Qwen3VLVisionModel, patches: Tensor) -> tuple[Tensor, Tensor]:
+def vision_forward(vision: VisionTower, patches: Tensor) -> tuple[Tensor, Tensor]:
     """Merged and deepstack features, both [N, 25, hidden], of patches [N, 100, 768]."""
     count, projection = patches.shape[0], vision.patch_embed.proj
     width = projection.weight.shape[0]
@@ -73,7 +76,7 @@ def vision_forward(vision: Qwen3VLVisionModel, patches: Tensor) -> tuple[Tensor,
 
 @torch.no_grad()
 def cache_features(
-    vision: Qwen3VLVisionModel, pictures: NDArray[np.uint8], batch: int = 250
+    vision: VisionTower, pictures: NDArray[np.uint8], batch: int = 250
 ) -> tuple[Tensor, Tensor]:
     """Features of all pictures, in float16 to save memory: two tensors [N, 25, hidden]."""
     parts = [
@@ -100,7 +103,7 @@ def prefix_positions() -> Tensor:
 
 
 def language_forward(
-    model: Qwen3VLForConditionalGeneration,
+    model: DemoModel,
     ids: Tensor,
     image: Tensor,
     deep: Tensor,
@@ -127,4 +130,5 @@ def language_forward(
         if depth == 0:
             seen = state[:, IMAGE_START:end] + deep
             state = torch.cat([state[:, :IMAGE_START], seen, state[:, end:]], 1)
-    return text.norm(state)
+    normed: Tensor = text.norm(state)
+    return normed

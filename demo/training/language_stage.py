@@ -124,7 +124,7 @@ class _Learner:
         losses = functional.cross_entropy(logits, batch.labels, reduction="none")
         loss = (losses * weights).sum()
         self._optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         return float(loss.detach()), logits.detach().argmax(-1) == batch.labels

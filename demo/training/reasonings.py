@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from PIL import Image
-from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+from transformers import Qwen3VLForConditionalGeneration
 
 from ...configs import load_prompts
 from ..questions import CHART_KINDS, GRID_KINDS, Question, ask, solve
 from ..scenes import Chart
 from .checkpoint import build_processor
 from .examples import Reasoning, styled_prompt
+from .forward import DemoModel
 from .pools import Pool
 
 _BATCH = 192
@@ -29,8 +30,11 @@ def write_reasonings(
     """
     rng = Random(seed)
     torch.manual_seed(seed)
-    model = Qwen3VLForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32).eval()
-    processor = build_processor()
+    model: DemoModel = Qwen3VLForConditionalGeneration.from_pretrained(
+        checkpoint, dtype=torch.float32
+    )
+    model.eval()
+    processor: Any = build_processor()
     prompts = load_prompts("demo")
     asked = [_random_question(pool, rng) for _ in range(count)]
     # Texts of one length together: less is computed for padding.
@@ -66,14 +70,23 @@ def load_reasonings(path: Path) -> list[Reasoning]:
 
 @torch.no_grad()
 def generate(
-    model: Qwen3VLForConditionalGeneration,
-    processor: Qwen3VLProcessor,
+    model: DemoModel,
+    processor: Any,
     pictures: Sequence[Image.Image],
     texts: Sequence[str],
     max_tokens: int,
     sampled: bool = False,
 ) -> list[str]:
-    """Greedy or sampled answers to one text about each picture, in one padded batch."""
+    """Greedy or sampled answers to one text about each picture, in one padded batch.
+
+    Args:
+        model: The model, in evaluation mode.
+        processor: Its processor.
+        pictures: One picture a text.
+        texts: The user's texts.
+        max_tokens: Limit on each answer.
+        sampled: Whether to draw tokens at temperature 1 instead of taking the likeliest.
+    """
     conversations = [
         [
             {

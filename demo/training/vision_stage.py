@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
 
 from .checkpoint import Role, build_model
-from .forward import IMAGE_TOKENS, to_patches, vision_forward
+from .forward import IMAGE_TOKENS, VisionTower, to_patches, vision_forward
 from .pools import LABELS, Pool, cell_labels
 
 # Word embeddings start near this scale; features far from it slow the language stage down.
@@ -55,7 +54,7 @@ def train_vision(
 ) -> None:
     """Train the vision tower of a fresh model and save the whole model to `out`."""
     model = build_model(role, seed).train()
-    vision = model.model.visual
+    vision: VisionTower = model.model.visual
     heads = _Heads(model.config.text_config.hidden_size)
     parameters = [*vision.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(
@@ -71,7 +70,7 @@ def train_vision(
         merged, deep = forward(vision, to_patches(pool.pictures[chosen]))
         loss = _loss(heads, merged, deep, torch.from_numpy(labels[chosen]))
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         if step % 200 == 199 or step + 1 == plan.steps:
@@ -87,7 +86,7 @@ def train_vision(
 
 @torch.no_grad()
 def held_out_accuracy(
-    vision: Qwen3VLVisionModel,
+    vision: VisionTower,
     heads: _Heads,
     pictures: NDArray[np.uint8],
     labels: NDArray[np.int64],
@@ -126,7 +125,7 @@ def _set_rate(optimizer: torch.optim.Optimizer, plan: VisionPlan, step: int) -> 
 
 
 @torch.no_grad()
-def _rescale(vision: Qwen3VLVisionModel, pictures: NDArray[np.uint8]) -> None:
+def _rescale(vision: VisionTower, pictures: NDArray[np.uint8]) -> None:
     merged, deep = vision_forward(vision, to_patches(pictures))
     for merger, features, scale in (
         (vision.merger, merged, _MERGED_SCALE),
