@@ -15,7 +15,7 @@ from .vision_stage import VisionPlan, train_vision
 
 _LISTING = {"list": 0.5, "reason": 0.5}
 _SCANNING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
-_CHECKING = Mix(2, {"reason": 0.35, "explain": 0.1, "transfer": 0.55})
+_CHECKING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ DEMO_SIZES = Sizes(
         last_share=0.6,
     ),
     large=LanguagePlan(
-        steps=2600, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=9e-4, warmup=30
+        steps=4000, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=1.1e-3, warmup=30
     ),
 )
 """The pair that the package carries."""
@@ -93,11 +93,13 @@ class Stage:
         makes: The file or folder that is there when the stage is done.
         needs: What other stages make for it.
         run: Does it, given the folder of all results, the path of its own, and the sizes.
+        threads: CPU threads; two for a stage that no other one runs beside.
     """
 
     makes: str
     needs: tuple[str, ...]
     run: Callable[[Path, Path, Sizes], None]
+    threads: int = 1
 
 
 def _small_pool(_folder: Path, out: Path, sizes: Sizes) -> None:
@@ -153,7 +155,7 @@ STAGES = (
     Stage("large_first", ("vision_large",), _large_first),
     Stage("reasonings.pkl", ("small", "pool_large.npy"), _reasonings),
     Stage("large_second", ("large_first",), _large_second),
-    Stage("large", ("large_second", "reasonings.pkl"), _large_language),
+    Stage("large", ("large_second", "reasonings.pkl"), _large_language, threads=2),
 )
 
 
@@ -163,10 +165,10 @@ def log(line: str) -> None:
 
 
 def run_stage(stage: Stage, folder: Path, sizes: Sizes) -> None:
-    """Run one stage in this process, on one core."""
+    """Run one stage in this process."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(stage.threads)
     log(f"{stage.makes}: started")
     stage.run(folder, folder / stage.makes, sizes)
     log(f"{stage.makes}: done")
