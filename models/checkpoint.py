@@ -70,6 +70,7 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
         with gate.loading(), _quiet():
             processor = _processors.from_pretrained(folder, trust_remote_code=False)
+            _check_template(spec, processor)
             model, report = _models.from_pretrained(
                 folder,
                 config=config,
@@ -79,9 +80,8 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
                 output_loading_info=True,
             )
         _check_complete(spec, report)
-        _check_template(spec, processor)
         model = model.to(device).eval()
-    except (ModelError, KeyboardInterrupt):
+    except ModelError:
         raise
     except Exception as error:
         raise explain_load_error(error, spec) from error

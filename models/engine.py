@@ -146,15 +146,15 @@ class Engine:
 
     def _run(self, rows: list[Row]) -> None:
         waiting = [row for row in rows if not row.done]
-        try:
-            merged = merge_inputs([row.inputs for row in waiting], self._pad)
-            batches = [(waiting, merged)] if merged else [([row], row.inputs) for row in waiting]
-            for batch, inputs in batches:
+        merged = merge_inputs([row.inputs for row in waiting], self._pad)
+        batches = [(waiting, merged)] if merged else [([row], row.inputs) for row in waiting]
+        for batch, inputs in batches:
+            try:
                 with self._gate.computing():
                     self._generate(batch, inputs)
-        except Exception as error:  # noqa: BLE001  (every waiting caller gets it)
-            for row in waiting:
-                row.fail(self._explain(error, len(waiting)))
+            except Exception as error:  # noqa: BLE001  (the waiting callers get it)
+                for row in batch:
+                    row.fail(self._explain(error, len(batch)))
 
     def _generate(self, rows: list[Row], inputs: dict[str, torch.Tensor]) -> None:
         limit = max(row.limit for row in rows)
@@ -233,10 +233,12 @@ class Engine:
             return error
         if is_out_of_memory(error):
             advice = "lower batch_size or max_pixels" if rows > 1 else "lower max_pixels"
-            return ModelError(f"The model {self._name!r} ran out of memory; {advice}.")
-        return ModelError(
-            f"The model {self._name!r} failed ({type(error).__name__}: {_one_line(error)})."
-        ).with_traceback(error.__traceback__)
+            explained = ModelError(f"The model {self._name!r} ran out of memory; {advice}.")
+        else:
+            reason = f"{type(error).__name__}: {_one_line(error)}"
+            explained = ModelError(f"The model {self._name!r} failed ({reason}).")
+        explained.__cause__ = error
+        return explained
 
     def _unloaded(self) -> ModelError:
         return ModelError(f"The model {self._name!r} was unloaded as a call began; call again.")

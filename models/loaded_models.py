@@ -104,11 +104,6 @@ def get_engine(spec: ModelSpec) -> "Engine":
         return engine
 
 
-def is_loaded(spec: ModelSpec) -> bool:
-    """Whether the model is in memory already."""
-    return spec in _engines
-
-
 def release_engine(spec: ModelSpec) -> None:
     """Forget a loaded model, so that its memory is freed once running calls have ended."""
     with _lock:

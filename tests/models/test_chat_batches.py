@@ -206,3 +206,13 @@ def test_a_batch_in_half_precision_runs(checkpoint):
     model = ChatTransformers(model=str(checkpoint), dtype="bfloat16", device="cpu", max_tokens=4)
     assert len(model.batch(MIXED)) == 5
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_prompts_that_cannot_be_merged_run_one_by_one(model, passes, monkeypatch):
+    """Some models want the pictures of a batch padded in their own way."""
+    from langgraph_mai.models import engine
+
+    monkeypatch.setattr(engine, "merge_inputs", lambda prompts, pad: None)
+    batched = model.batch(MIXED)
+    assert passes.rows == [1] * 5
+    assert contents(batched) == [model.invoke(item).content for item in MIXED]
