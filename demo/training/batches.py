@@ -78,9 +78,9 @@ class Batches(Dataset[Batch]):
     """The batch of every step, drawn from the seed and the step alone, so that a run can resume."""
 
     def __init__(
-        self, tutor: Tutor, pictures: int, rows: int, seed: int, early: Mix, late: Mix, turn: int
+        self, tutor: Tutor, rows: int, seed: int, early: Mix, late: Mix, turn: int
     ) -> None:
-        self._tutor, self._pictures, self._rows, self._seed = tutor, pictures, rows, seed
+        self._tutor, self._rows, self._seed = tutor, rows, seed
         self._early, self._late, self._turn = early, late, turn
         self._packer = Packer()
 
@@ -91,7 +91,7 @@ class Batches(Dataset[Batch]):
         return self._packer.pack(rows, mix)
 
     def _row(self, mix: Mix, rng: Random) -> tuple[int, list[Example]]:
-        index = rng.randrange(self._pictures)
+        index = self._tutor.picture(rng)
         lesson = rng.choices(list(mix.long), list(mix.long.values()))[0]
         if lesson == "transfer":
             index, long = self._tutor.transfer(index, rng)

@@ -7,9 +7,11 @@ from typing import Literal, NamedTuple
 
 from ...configs import PromptsConfig, load_prompts
 from ...nodes.prompts import Style, question_text, style_instruction, transfer_instruction
-from ..questions import CHART_KINDS, GRID_KINDS, Question, ask, misread, solve
+from ..questions import CHART_KINDS, GRID_KINDS, Kind, Question, ask, misread, solve
 from ..scenes import COLORS, SHAPES, SIDE, Chart, Grid, Scene
 from .pools import Pool
+
+HARD_KINDS: tuple[Kind, ...] = ("count", "compare", "choice", "spatial")
 
 Lesson = Literal["direct", "explain", "reason", "transfer", "list"]
 
@@ -53,18 +55,35 @@ class Tutor:
         pool: The pictures.
         wrong_share: Share of wrong reasonings among the transfers.
         reasonings: Real reasonings of the small model; without them all are made up.
+        chart_share: Share of charts among the pictures; None takes the pool's own.
+        hard_weight: How often HARD_KINDS are asked against the other kinds about grids.
     """
 
     def __init__(
-        self, pool: Pool, wrong_share: float, reasonings: Sequence[Reasoning] = ()
+        self,
+        pool: Pool,
+        wrong_share: float,
+        reasonings: Sequence[Reasoning] = (),
+        chart_share: float | None = None,
+        hard_weight: float = 1.0,
     ) -> None:
         self._scenes = pool.scenes
+        self._chart_share = chart_share
+        self._charts = [k for k, scene in enumerate(pool.scenes) if isinstance(scene, Chart)]
+        self._grids = [k for k, scene in enumerate(pool.scenes) if isinstance(scene, Grid)]
+        self._grid_weights = [hard_weight if kind in HARD_KINDS else 1.0 for kind in GRID_KINDS]
         self._wrong_share = wrong_share
         self._prompts = load_prompts("demo")
         self._real = {
             wrong: [reasoning for reasoning in reasonings if reasoning.wrong == wrong]
             for wrong in (False, True)
         }
+
+    def picture(self, rng: Random) -> int:
+        """Index of a random picture."""
+        if self._chart_share is None:
+            return rng.randrange(len(self._scenes))
+        return rng.choice(self._charts if rng.random() < self._chart_share else self._grids)
 
     def scene(self, index: int) -> Scene:
         """The scene of picture `index`."""
@@ -121,11 +140,17 @@ class Tutor:
 
     def _question(self, index: int, rng: Random) -> Question:
         scene = self._scenes[index]
-        kinds = CHART_KINDS if isinstance(scene, Chart) else GRID_KINDS
         question = None
         while question is None:
-            question = ask(scene, rng.choice(kinds), rng)
+            question = ask(scene, self._kind(scene, rng), rng)
         return question
+
+    def _kind(self, scene: Scene, rng: Random) -> Kind:
+        if isinstance(scene, Chart):
+            return rng.choice(CHART_KINDS)
+        if len(set(self._grid_weights)) == 1:
+            return rng.choice(GRID_KINDS)
+        return rng.choices(GRID_KINDS, self._grid_weights)[0]
 
 
 def styled_prompt(

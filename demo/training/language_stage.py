@@ -34,6 +34,8 @@ class LanguagePlan:
         late: The mix from then on.
         turn: See above.
         wrong_share: Share of wrong reasonings among the transfers.
+        chart_share: Share of charts among the pictures; None takes the pool's own.
+        hard_weight: How often the hard kinds of questions are asked, as for `Tutor`.
         direct_weight: Loss weight of the direct answers against the rest.
         peak_rate: Learning rate after the warm-up.
         warmup: Steps until then.
@@ -48,6 +50,8 @@ class LanguagePlan:
     late: Mix
     turn: int = 0
     wrong_share: float = 0.4
+    chart_share: float | None = None
+    hard_weight: float = 1.0
     direct_weight: float = 1.0
     peak_rate: float = 2e-3
     warmup: int = 100
@@ -76,8 +80,8 @@ def train_language(
     learner = _Learner(model, plan)
     state_file = out.with_suffix(".state.pt")
     first = learner.restore(state_file) if state_file.exists() else 0
-    tutor = Tutor(pool, plan.wrong_share, reasonings)
-    batches = Batches(tutor, len(pool.scenes), plan.rows, seed, plan.early, plan.late, plan.turn)
+    tutor = Tutor(pool, plan.wrong_share, reasonings, plan.chart_share, plan.hard_weight)
+    batches = Batches(tutor, plan.rows, seed, plan.early, plan.late, plan.turn)
     loader: DataLoader[Batch] = DataLoader(
         batches, batch_size=None, sampler=range(first, plan.steps), num_workers=1, prefetch_factor=8
     )

@@ -79,7 +79,14 @@ DEMO_SIZES = Sizes(
         last_share=0.6,
     ),
     large=LanguagePlan(
-        steps=4000, rows=32, early=_CHECKING, late=_CHECKING, peak_rate=1.1e-3, warmup=30
+        steps=4000,
+        rows=32,
+        early=_CHECKING,
+        late=_CHECKING,
+        chart_share=0.15,
+        hard_weight=2.0,
+        peak_rate=1.2e-3,
+        warmup=30,
     ),
 )
 """The pair that the package carries."""

@@ -12,7 +12,7 @@ from langgraph_mai.demo.questions import KINDS, ask
 from langgraph_mai.demo.scenes import draw, sample_scene
 from langgraph_mai.demo.training.batches import Batches, Mix, Packer, visible
 from langgraph_mai.demo.training.checkpoint import build_model, build_processor, build_tokenizer
-from langgraph_mai.demo.training.examples import Reasoning, Tutor
+from langgraph_mai.demo.training.examples import HARD_KINDS, Reasoning, Tutor
 from langgraph_mai.demo.training.forward import language_forward, to_patches, vision_forward
 from langgraph_mai.demo.training.language_stage import LanguagePlan, train_language
 from langgraph_mai.demo.training.pools import LABELS, cell_labels, load_pool, make_pool
@@ -102,7 +102,7 @@ def test_labels_follow_the_scene():
 
 
 def test_a_step_has_the_same_batch_every_time(pool):
-    first, second = (Batches(Tutor(pool, 0.4), 60, 4, 7, MIX, MIX, 0)[3] for _ in range(2))
+    first, second = (Batches(Tutor(pool, 0.4), 4, 7, MIX, MIX, 0)[3] for _ in range(2))
     assert torch.equal(first.ids, second.ids)
     assert torch.equal(first.labels, second.labels)
 
@@ -129,6 +129,17 @@ def test_transfers_hold_real_reasonings_and_as_many_wrong_ones_as_asked(pool):
     right = sum(text == "I saw it all." for text in quoted) / 300
     assert 0.3 < wrong < 0.5
     assert 0.3 < right < 0.5
+
+
+def test_hard_kinds_and_grids_come_as_often_as_asked(pool):
+    rng = Random(1)
+    tutor = Tutor(pool, 0.5, chart_share=0.1, hard_weight=3.0)
+    examples = [tutor.styled(tutor.picture(rng), "direct", rng) for _ in range(600)]
+    kinds = [example.kind for example in examples]
+    assert 0.05 < sum(kind.startswith("bar") for kind in kinds) / 600 < 0.15
+    hard = sum(kind in HARD_KINDS for kind in kinds)
+    easy = sum(kind in ("exist", "attribute") for kind in kinds)
+    assert hard > 3 * easy
 
 
 def plan(steps, **changes):
