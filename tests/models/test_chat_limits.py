@@ -38,20 +38,23 @@ def slow(monkeypatch, model):
     return steps
 
 
-def assert_stops(steps):
-    """No more than the token under way is generated after this."""
-    time.sleep(0.05)
+async def begun(steps):
+    """Waits for a first token, however busy the machine is."""
+    while not steps:
+        await asyncio.sleep(0.01)
+
+
+def assert_stopped(model, steps):
+    """The next call finds the model free after the token that was under way, not after 900."""
     count = len(steps)
-    time.sleep(0.1)
-    assert len(steps) <= count
+    model.invoke("x", max_tokens=1)
+    assert len(steps) - count <= 3
 
 
 def test_a_call_that_takes_too_long(model, slow):
-    started = time.monotonic()
     with pytest.raises(TimeoutError, match=r"did not finish within its timeout of 0\.2 seconds"):
         model.invoke(QUESTION, timeout=0.2, **LONG)
-    assert time.monotonic() - started < 1
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 def test_a_time_limit_of_the_model(model, slow):
@@ -63,27 +66,27 @@ def test_a_time_limit_of_the_model(model, slow):
 async def test_an_async_call_that_takes_too_long(model, slow):
     with pytest.raises(TimeoutError, match="did not finish"):
         await model.ainvoke(QUESTION, timeout=0.2, **LONG)
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 def test_a_stream_that_takes_too_long_shows_what_came_before(model, slow):
     texts = []
     with pytest.raises(TimeoutError, match="did not finish"):
         texts.extend(chunk.content for chunk in model.stream(QUESTION, timeout=0.3, **LONG))
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 async def test_an_async_stream_that_takes_too_long(model, slow):
     with pytest.raises(TimeoutError, match="did not finish"):
         async for _ in model.astream(QUESTION, timeout=0.2, **LONG):
             pass
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 def test_waiting_for_another_call_counts(model, slow):
     other = threading.Thread(target=lambda: model.invoke(QUESTION, **{**LONG, "max_tokens": 40}))
     other.start()
-    time.sleep(0.1)
+    asyncio.run(begun(slow))
     with pytest.raises(TimeoutError, match="did not finish"):
         model.invoke(QUESTION, timeout=0.2, max_tokens=1)
     other.join()
@@ -95,12 +98,11 @@ def test_enough_time_changes_nothing(model):
 
 async def test_a_cancelled_call_stops_the_model(model, slow):
     task = asyncio.create_task(model.ainvoke(QUESTION, **LONG))
-    await asyncio.sleep(0.2)
+    await begun(slow)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert slow
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 async def test_a_call_cancelled_while_its_prompt_is_prepared(model, slow, monkeypatch):
@@ -119,7 +121,7 @@ async def test_a_call_cancelled_while_its_prompt_is_prepared(model, slow, monkey
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.sleep(0.3)
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 async def test_a_cancelled_stream_stops_the_model(model, slow):
@@ -128,29 +130,29 @@ async def test_a_cancelled_stream_stops_the_model(model, slow):
             pass
 
     task = asyncio.create_task(read())
-    await asyncio.sleep(0.2)
+    await begun(slow)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 async def test_a_cancelled_batch_stops_the_model(model, slow):
     task = asyncio.create_task(model.abatch([QUESTION] * 3, **LONG))
-    await asyncio.sleep(0.3)
+    await begun(slow)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert_stops(slow)
+    assert_stopped(model, slow)
 
 
 def test_a_loop_that_ends_during_a_call_stops_the_model(model, slow):
     async def give_up():
-        await asyncio.wait_for(model.ainvoke(QUESTION, **LONG), 0.2)
+        asyncio.get_running_loop().create_task(model.ainvoke(QUESTION, **LONG))
+        await begun(slow)
 
-    with pytest.raises(TimeoutError):
-        asyncio.run(give_up())
-    assert_stops(slow)
+    asyncio.run(give_up())
+    assert_stopped(model, slow)
 
 
 def test_the_model_answers_after_all_this(model, slow):

@@ -73,17 +73,13 @@ async def test_the_event_loop_stays_free(model):
     async def tick():
         nonlocal ticks
         while True:
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.001)
             ticks += 1
 
     ticking = asyncio.create_task(tick())
-    started = time.monotonic()
     await model.ainvoke(QUESTION, max_tokens=300, temperature=1.0, seed=1)
-    async for _ in model.astream(QUESTION, max_tokens=300, temperature=1.0, seed=1):
-        pass
-    seconds = time.monotonic() - started
     ticking.cancel()
-    assert ticks > seconds / 0.002 / 10
+    assert ticks > 20
 
 
 class Tokens(BaseCallbackHandler):
@@ -131,10 +127,21 @@ async def test_events_of_an_invoked_model_carry_its_tokens(model):
     assert "".join(texts) == model.invoke(QUESTION).content
 
 
-def test_a_stream_may_be_left_early(model):
+def test_a_stream_may_be_left_early(model, monkeypatch):
+    from langgraph_mai.models.sampling import Watch
+
+    steps = []
+    original = Watch.__call__
+
+    def counted(self, *args, **kwargs):
+        steps.append(1)
+        time.sleep(0.01)
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Watch, "__call__", counted)
     stream = model.stream(QUESTION, max_tokens=900, temperature=1.0, seed=0)
-    assert next(stream).content is not None
+    next(stream)
     stream.close()
-    started = time.monotonic()
-    model.invoke(QUESTION, max_tokens=1)  # waits for the model to be free
-    assert time.monotonic() - started < 0.5
+    count = len(steps)
+    model.invoke(QUESTION, max_tokens=1)  # begins when the model is free
+    assert len(steps) - count <= 3

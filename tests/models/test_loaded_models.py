@@ -163,9 +163,9 @@ def test_a_waiting_load_goes_first():
 
     loader, later = threading.Thread(target=load), threading.Thread(target=compute)
     loader.start()
-    time.sleep(0.05)
+    time.sleep(0.3)
     later.start()
-    time.sleep(0.05)
+    time.sleep(0.1)
     assert log == []
     computing.__exit__(None, None, None)
     loader.join()
