@@ -23,7 +23,7 @@ def test_both_direct_calls_are_inside_at_the_same_time(way, kind, timeout):
 
 
 async def test_a_run_does_not_block_the_loop():
-    small, large = models("transferred", delay=0.5)
+    small, large = models("transferred", delay=2.0)
     graph = create_mai(small, large, prompts=PROMPTS)
     longest = 0.0
 
@@ -37,7 +37,7 @@ async def test_a_run_does_not_block_the_loop():
     ticking = asyncio.create_task(tick())
     await graph.ainvoke(QUESTION)
     ticking.cancel()
-    assert longest < 0.4
+    assert longest < 1.5  # a call on the loop would hold it for 2 s
 
 
 async def test_many_runs_wait_side_by_side():

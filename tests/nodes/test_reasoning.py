@@ -1,10 +1,9 @@
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.nodes.reasoning import cut_reasoning
+from langgraph_mai.nodes.reasoning import Reasoning, cut_reasoning
 
 SENTENCE = "I look at the row again, and again it holds three dots. "
 
@@ -59,8 +58,6 @@ def test_short_texts_are_never_cut(text, finish_reason):
     assert cut_reasoning(text, finish_reason).text == text
 
 
-def test_long_texts_are_read_quickly():
+def test_long_texts_without_a_loop_stay_whole():
     text = " ".join(f"Step {number}: nothing here." for number in range(3000))
-    start = time.perf_counter()
-    assert cut_reasoning(text, "length").cut == "length"
-    assert time.perf_counter() - start < 2
+    assert cut_reasoning(text, "length") == Reasoning(text, "length")

@@ -31,12 +31,10 @@ def test_ctrl_c_ends_with_one_line(seconds):
     process = start("ask", "How many fingers has a hand?")
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
-    stopped = time.perf_counter()
     out, err = process.communicate(timeout=60)
     if process.returncode == 0:
         pytest.skip("it had finished before the signal came")
     assert (process.returncode, out, err) == (130, "", "Stopped.\n")
-    assert time.perf_counter() - stopped < 5
 
 
 def test_a_closed_pipe_is_no_traceback():
