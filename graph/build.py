@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -12,27 +11,29 @@ from langgraph.types import Checkpointer
 
 from ..answers import agree
 from ..configs import PromptsConfig
+from ..nodes.chat_models import ChatModel
 from ..nodes.large_agent import large_agent
 from ..nodes.prepare import prepare
-from ..nodes.reasoning_transfer import Transfer, reasoning_transfer
+from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
 from ..nodes.respond import respond
 from ..nodes.small_agent import small_agent, small_reasoning
-from ..nodes.state import MAIInput, MAIOutput, MAIState
+from ..nodes.state import MAIInput, MAIOutput, RunState
 from ..nodes.verification import (
     Verifier,
     after_direct_verification,
     after_reasoning_verification,
+    check_verifier,
     direct_verification,
     reasoning_verification,
 )
 from .options import Options
 
-MAIGraph = CompiledStateGraph[MAIState, Any, MAIInput, MAIOutput]
+MAIGraph = CompiledStateGraph[RunState, Any, MAIInput, MAIOutput]
 
 
 def create_mai(
-    small: BaseChatModel | str,
-    large: BaseChatModel | str,
+    small: ChatModel | str,
+    large: ChatModel | str,
     *,
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
@@ -51,33 +52,41 @@ def create_mai(
     answers again.
 
     Args:
-        small: A chat model that takes images, or a string for `init_chat_model`.
+        small: A chat model that takes images (also one with `.bind`, `.with_config`,
+            `.with_retry` or `.with_fallbacks`), or a string for `init_chat_model`.
         large: The same for the large model.
         prompts: The texts around a question, and the token limits of each prompt style: a name in
             configs/prompts, a YAML file, or a config. Limits reach models that have a `max_tokens`
             setting; others keep their own.
         verifier: Compares two answers: a function from two `Answer`s to a verdict, or a `Judge`.
-            The default, `agree`, compares by type and value.
+            The default, `agree`, compares by type and value. One that fails counts as abstaining.
         transfer: What of the reasoning is handed to the large model: "full", or a function from
-            the reasoning to what is handed over.
+            the reasoning to what is handed over. If it fails or returns nothing, the large model's
+            direct answer stands. With `cache`, it is also called to look a call up, so it must
+            return the same for the same reasoning, and soon. Failures of a verifier or a transfer
+            are in `calls`, with their `error`.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph; None inherits a parent graph's.
         store: As for any graph.
         cache: Stores model calls; equal content (question, pixels, prompts, model) is not asked
-            again. A cached call keeps the seconds and tokens that it took when it was made.
+            again by this graph or another cascade. A cached call keeps the seconds and tokens that
+            it took when it was made.
         name: The graph's name, and the name of the message that it answers with.
 
     Returns:
         The compiled graph. It runs alone, as a node of another graph, sync and async.
 
     Raises:
-        ConfigError: Unknown prompts, or a string model without langchain.
+        ConfigError: Unknown prompts, a string model without langchain, or a value of a kind that
+            the option does not take.
     """
-    options = Options.read(small, large, prompts, timeout, allow_fetch, cache)
-    verifier = verifier or agree
+    options = Options.read(small, large, prompts, timeout, allow_fetch, cache, "mai")
+    verifier = agree if verifier is None else verifier
+    check_verifier(verifier)
+    check_transfer(transfer)
 
-    graph = StateGraph(MAIState, input_schema=MAIInput, output_schema=MAIOutput)
+    graph = StateGraph(RunState, input_schema=MAIInput, output_schema=MAIOutput)
     graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
     options.add(graph, small_agent(options.small))
     options.add(graph, large_agent(options.large))

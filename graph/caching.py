@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 from langgraph.cache.base import BaseCache, FullKey, Namespace
 from langgraph.types import CachePolicy
 from typing_extensions import override
 
-from ..nodes.state import MAIState
+from ..nodes.state import RunState
 from ..nodes.step import ModelStep
 
 Writes = Sequence[tuple[str, Any]]
@@ -55,23 +56,23 @@ class SuccessCache(BaseCache[Any]):
         await self._cache.aclear(namespaces)
 
 
-def cache_policy(step: ModelStep) -> CachePolicy[Callable[[MAIState], str]]:
+def cache_policy(step: ModelStep, strategy: str) -> CachePolicy[Callable[[RunState], str]]:
     """The policy of a step that asks a model.
 
-    The key is a hash of the model and its settings, the prompts and the prompt style, the question
-    with its choices and answer type, the images' pixels, and the texts that the prompt quotes.
+    The key is a hash of the strategy (LangGraph stores with a call which step comes next), the
+    model and its settings, the prompts and the prompt style, the question
+    with its choices and answer type, the images' pixels, and the text that the prompt quotes.
     """
     fixed = [
+        strategy,
         _identity(step.agent.model),
         step.agent.prompts.model_dump(),
         step.style,
-        step.settings,
     ]
 
-    def key(state: MAIState) -> str:
+    def key(state: RunState) -> str:
         task: Any = {**state["task"], "images": None}
-        quoted = [call["text"] for name in step.reads if (call := state.get(name))]
-        content = json.dumps([*fixed, task, quoted], sort_keys=True)
+        content = json.dumps([*fixed, task, step.quotes(state)], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     return CachePolicy(key_func=key)
@@ -85,8 +86,23 @@ def _succeeded(pairs: Mapping[FullKey, tuple[Any, int | None]]) -> dict[FullKey,
     }
 
 
-def _identity(model: BaseChatModel) -> list[str]:
+def _identity(model: Any) -> list[Any]:
     """What tells two models apart; one that says nothing about itself equals no other."""
+    if isinstance(model, RunnableBindingBase):
+        chosen = (model.config or {}).get("configurable")
+        return ["bound", _written([model.kwargs, chosen]), _identity(model.bound)]
+    if isinstance(model, RunnableWithFallbacks):
+        return ["fallbacks", *map(_identity, model.runnables)]
     parameters = model._identifying_params  # LangChain's hook for exactly this
-    known = repr(sorted(parameters.items(), key=str)) if parameters else str(uuid4())
+    known = _written(parameters) if parameters else str(uuid4())
     return [type(model).__module__, type(model).__qualname__, known]
+
+
+def _written(value: Any) -> str:
+    """A value as a text that equals no other value's."""
+    try:
+        text = json.dumps(value, sort_keys=True, default=repr)
+    except (TypeError, ValueError):  # keys that cannot be sorted, or a circle
+        return str(uuid4())
+    # A memory address tells nothing: the next object may come to lie there.
+    return str(uuid4()) if " at 0x" in text else text

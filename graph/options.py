@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.cache.base import BaseCache
 from langgraph.graph import StateGraph
 
 from ..configs import ConfigError, PromptsConfig, load_prompts
+from ..nodes.chat_models import ChatModel, check_chat_model, check_timeout
 from ..nodes.model_call import Agent
 from ..nodes.step import ModelStep
 from .caching import SuccessCache, cache_policy
@@ -16,42 +16,62 @@ from .caching import SuccessCache, cache_policy
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The two agents, and the cache of their calls."""
+    """The two agents, and the cache of their calls in one strategy."""
 
     small: Agent
     large: Agent
     cache: SuccessCache | None
+    strategy: str
 
     @classmethod
     def read(
         cls,
-        small: BaseChatModel | str,
-        large: BaseChatModel | str,
+        small: ChatModel | str,
+        large: ChatModel | str,
         prompts: PromptsConfig | str | Path,
         timeout: float | None,
         allow_fetch: bool,
         cache: BaseCache[Any] | None,
+        strategy: str,
     ) -> "Options":
         """Read prompts and models by name where names are given.
 
         Raises:
-            ConfigError: Unknown prompts, or a string model without langchain.
+            ConfigError: Unknown prompts, a string model without langchain, or a value of a kind
+                that the option does not take.
         """
-        texts = prompts if isinstance(prompts, PromptsConfig) else load_prompts(prompts)
+        check_timeout(timeout)
+        if cache is not None and not isinstance(cache, BaseCache):
+            raise ConfigError(
+                f"`cache` must be a LangGraph cache such as InMemoryCache(), not {cache!r}."
+            )
+        texts = _prompts(prompts)
         return cls(
-            small=Agent("small", _chat_model(small), texts, timeout, allow_fetch),
-            large=Agent("large", _chat_model(large), texts, timeout, allow_fetch),
+            small=Agent("small", _chat_model(small, "small"), texts, timeout, allow_fetch),
+            large=Agent("large", _chat_model(large, "large"), texts, timeout, allow_fetch),
             cache=None if cache is None else SuccessCache(cache),
+            strategy=strategy,
         )
 
     def add(self, graph: StateGraph[Any, Any, Any, Any], step: ModelStep) -> None:
         """Add a step that asks a model, cached if there is a cache."""
-        policy = cache_policy(step) if self.cache else None
+        policy = cache_policy(step, self.strategy) if self.cache else None
         graph.add_node(step.get_name(), step, cache_policy=policy)
 
 
-def _chat_model(model: BaseChatModel | str) -> BaseChatModel:
+def _prompts(prompts: Any) -> PromptsConfig:
+    if isinstance(prompts, PromptsConfig):
+        return prompts
+    if isinstance(prompts, str | Path):
+        return load_prompts(prompts)
+    raise ConfigError(
+        f"`prompts` must be a name, a YAML file or a PromptsConfig, not {type(prompts).__name__}."
+    )
+
+
+def _chat_model(model: ChatModel | str, role: str) -> ChatModel:
     if not isinstance(model, str):
+        check_chat_model(model, role)
         return model
     try:
         from langchain.chat_models import init_chat_model
@@ -60,5 +80,9 @@ def _chat_model(model: BaseChatModel | str) -> BaseChatModel:
             f"The model {model!r} is given by name, which needs langchain: "
             "run `pip install langchain`, or give a chat model object."
         ) from error
-    named: BaseChatModel = init_chat_model(model)
+    try:
+        named: ChatModel = init_chat_model(model)
+    except (ImportError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"The model {model!r} cannot be made: {reason}") from error
     return named

@@ -3,21 +3,21 @@
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..configs import ConfigError, PromptsConfig
+from ..nodes.chat_models import ChatModel
 from ..nodes.large_agent import large_agent, large_reasoning
 from ..nodes.prepare import prepare
-from ..nodes.reasoning_transfer import Transfer, reasoning_transfer
+from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
 from ..nodes.respond import respond
 from ..nodes.small_agent import small_agent, small_reasoning
-from ..nodes.state import MAIInput, MAIOutput, MAIState
+from ..nodes.state import MAIInput, MAIOutput, RunState
 from ..nodes.step import ModelStep
-from ..nodes.verification import Verifier
+from ..nodes.verification import Verifier, check_verifier
 from .build import MAIGraph, create_mai
 from .options import Options
 
@@ -39,8 +39,8 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 def create_strategy(
     name: str,
-    small: BaseChatModel | str,
-    large: BaseChatModel | str,
+    small: ChatModel | str,
+    large: ChatModel | str,
     *,
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
@@ -69,10 +69,11 @@ def create_strategy(
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph.
         store: As for any graph.
-        cache: Stores model calls.
+        cache: Stores model calls; strategies do not share them.
 
     Raises:
-        ConfigError: No such strategy, unknown prompts, or a string model without langchain.
+        ConfigError: No such strategy, unknown prompts, a string model without langchain, or a
+            value of a kind that the option does not take.
     """
     if name not in STRATEGIES:
         raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
@@ -89,8 +90,11 @@ def create_strategy(
             store=store,
             cache=cache,
         )
-    options = Options.read(small, large, prompts, timeout, allow_fetch, cache)
-    graph = StateGraph(MAIState, input_schema=MAIInput, output_schema=MAIOutput)
+    options = Options.read(small, large, prompts, timeout, allow_fetch, cache, name)
+    if verifier is not None:
+        check_verifier(verifier)
+    check_transfer(transfer)
+    graph = StateGraph(RunState, input_schema=MAIInput, output_schema=MAIOutput)
     graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
     graph.add_edge(START, "prepare")
     last = "prepare"

@@ -2,7 +2,9 @@
 
 A checkpointer that stores whole checkpoints writes a message once a step: a picture inside it would
 be stored some ten times in a run. Here it goes to the cache folder once, under its content hash,
-and the checkpoint names it. Reading the checkpoint puts it back, so nobody sees a difference.
+and the checkpoint names it. Reading the checkpoint puts it back, so nobody sees a difference, as
+long as the cache folder is kept with the checkpoints. Where the file is gone, the name stays: the
+rest of the conversation can still be read, and `lost_picture` tells.
 """
 
 import base64
@@ -16,6 +18,7 @@ from langgraph.graph.message import add_messages
 from typing_extensions import override
 
 from ..models.image_store import read_stored, store_image
+from ..models.images import is_image_block
 
 _MARK = "langgraph-mai-stored:"
 _WORTH_STORING = 4096  # characters
@@ -38,6 +41,20 @@ class Conversation(BinaryOperatorAggregate[Any]):
         if isinstance(channel.value, list):
             channel.value = [_with(m, _take_back) for m in channel.value]
         return channel
+
+
+def lost_picture(message: BaseMessage) -> bool:
+    """Whether a picture of this message was put away, and its file is gone."""
+    lost: list[str] = []
+
+    def look(text: str) -> str:
+        if text.startswith(_MARK):
+            lost.append(text)
+        return text
+
+    blocks = message.content if isinstance(message.content, list) else []
+    _changed([block for block in blocks if is_image_block(block)], look)
+    return bool(lost)
 
 
 def _with(message: BaseMessage, change: Callable[[str], str]) -> BaseMessage:

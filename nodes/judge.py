@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, AnswerType, Verdict, agree, parse
+from .chat_models import ChatModel, check_chat_model, check_timeout
 from .model_call import record
 from .request import Reply, Request, asend, send
 from .state import ModelCall, Task
@@ -34,10 +34,14 @@ class Judge:
             count as not agreeing.
     """
 
-    model: BaseChatModel
+    model: ChatModel
     kinds: tuple[AnswerType, ...] = ("short_text", "free_text")
     max_tokens: int = 16
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        check_chat_model(self.model, "model")
+        check_timeout(self.timeout)
 
     def verdict(
         self, first: Answer, second: Answer, task: Task, config: RunnableConfig

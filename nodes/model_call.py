@@ -5,13 +5,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, parse
 from ..configs import PromptsConfig
 from ..models.images import ImageError, image_block
+from .chat_models import ChatModel
+from .finish_reason import finish_reason
 from .prompts import build_messages, question_text, style_instruction, transfer_instruction
 from .reasoning import cut_reasoning
 from .request import Reply, Request, asend, failed, send
@@ -33,7 +34,7 @@ class Agent:
     """
 
     role: Literal["small", "large"]
-    model: BaseChatModel
+    model: ChatModel
     prompts: PromptsConfig
     timeout: float | None = None
     allow_fetch: bool = False
@@ -101,7 +102,7 @@ def task_messages(
 def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     """A call's record: text and answer, tokens and seconds."""
     text = str(reply.message.text)
-    finish_reason = _finish_reason(reply.message)
+    reason = finish_reason(reply.message)
     reasons = style in {"explain", "reason"}
     usage: dict[str, Any] = dict(reply.message.usage_metadata or {})
     call: ModelCall = {
@@ -114,8 +115,8 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
         "output_tokens": usage.get("output_tokens"),
         "cached_tokens": usage.get("input_token_details", {}).get("cache_read"),
         "seconds": reply.seconds,
-        "finish_reason": finish_reason,
-        "cut": cut_reasoning(text, finish_reason).cut if reasons else None,
+        "finish_reason": reason,
+        "cut": cut_reasoning(text, reason).cut if reasons else None,
         "error": reply.error,
     }
     answer = read_answer(call, task)
@@ -135,11 +136,3 @@ def read_answer(call: ModelCall, task: Task) -> Answer:
         if not re.search(r"\banswer\W{0,4}(:|is\b)", text, re.IGNORECASE):
             text = ""
     return parse(text, task["answer_type"], task["choices"], task["question"])
-
-
-def _finish_reason(message: AIMessage) -> str | None:
-    for key in ("finish_reason", "stop_reason", "done_reason"):
-        reason = message.response_metadata.get(key)
-        if reason:
-            return "length" if reason in {"length", "max_tokens"} else str(reason)
-    return None

@@ -6,17 +6,17 @@ there, and answer the next question.
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlparse
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from ..answers import AnswerType, infer_answer_type, split_choices
-from ..models.images import ImageError, image_reference, load_image, message_images
+from ..models.images import ImageError, image_reference, load_image
+from .asked_message import message_pictures, message_question
 from .errors import MAIInputError
 from .prompts import LETTERS
-from .state import CallKey, MAIState, Task
+from .state import CallKey, RunState, Task
 from .step import PlainStep, Update
 
 
@@ -28,13 +28,13 @@ def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PlainStep:
         digest: Whether to hash the images' pixels, for cache keys.
     """
 
-    def step(state: MAIState) -> Update:
+    def step(state: RunState) -> Update:
         return {**_fresh_run(), "task": read_task(state, allow_fetch=allow_fetch, digest=digest)}
 
     return step
 
 
-def read_task(state: MAIState, *, allow_fetch: bool = False, digest: bool = False) -> Task:
+def read_task(state: RunState, *, allow_fetch: bool = False, digest: bool = False) -> Task:
     """What is asked, from `question` and `images` or from the last human message.
 
     A `question` goes before the messages, and `images` before the images of the message. Without
@@ -71,18 +71,18 @@ def _fresh_run() -> Update:
     return {**dict.fromkeys(keys), "calls": []}
 
 
-def _human_message(state: MAIState) -> HumanMessage | None:
+def _human_message(state: RunState) -> HumanMessage | None:
     messages: list[BaseMessage] = list(state.get("messages") or [])
     if state.get("question") is not None:
         messages = messages[-1:]
     return next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)
 
 
-def _question(state: MAIState, message: HumanMessage | None) -> str:
+def _question(state: RunState, message: HumanMessage | None) -> str:
     given = state.get("question")
     if given is not None and not isinstance(given, str):
         raise MAIInputError(f"`question` must be a text, not {_kind(given)}.")
-    question = given if given is not None else str(message.text) if message else None
+    question = given if given is not None else message_question(message) if message else None
     if question is None:
         raise MAIInputError(
             "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
@@ -93,13 +93,13 @@ def _question(state: MAIState, message: HumanMessage | None) -> str:
     return question.strip()
 
 
-def _references(state: MAIState, message: HumanMessage | None) -> list[str]:
+def _references(state: RunState, message: HumanMessage | None) -> list[str]:
     images: Any = state.get("images")
+    if images is None or (isinstance(images, list | tuple) and not images):
+        return message_pictures(message) if message else []
+    if not isinstance(images, list | tuple):
+        images = [images]
     try:
-        if images is None or images == []:
-            return message_images(message) if message else []
-        if isinstance(images, (str, bytes, Path)) or not isinstance(images, Sequence):
-            images = [images]
         return [image_reference(image) for image in images]
     except ImageError as error:
         raise MAIInputError(str(error)) from error
@@ -122,7 +122,7 @@ def _digest(picture: Any) -> str:
     return pixels.hexdigest()
 
 
-def _choices_and_type(state: MAIState, question: str) -> tuple[str, list[str], AnswerType]:
+def _choices_and_type(state: RunState, question: str) -> tuple[str, list[str], AnswerType]:
     wanted = state.get("answer_type") or "auto"
     if wanted != "auto" and wanted not in get_args(AnswerType):
         known = ", ".join(["auto", *get_args(AnswerType)])
@@ -130,7 +130,7 @@ def _choices_and_type(state: MAIState, question: str) -> tuple[str, list[str], A
     choices = _checked_choices(state.get("choices"))
     if not choices and wanted in {"auto", "choice"}:
         question, found = split_choices(question)
-        choices = list(found)
+        choices = _checked_choices(found)
     if wanted == "auto":
         return question, choices, infer_answer_type(question, choices)
     return question, choices, wanted  # type: ignore[return-value]
@@ -144,7 +144,8 @@ def _checked_choices(choices: Any) -> list[str]:
     for choice in choices:
         if not isinstance(choice, str) or not choice.strip():
             raise MAIInputError(f"Every choice must be a text that is not empty, not {choice!r}.")
-    texts = [choice.strip() for choice in choices]
+    # A line break would let one option look like two.
+    texts = [" ".join(line.strip() for line in choice.strip().splitlines()) for choice in choices]
     if len(texts) > len(LETTERS):
         raise MAIInputError(f"There are {len(texts)} choices; at most {len(LETTERS)} have letters.")
     seen: set[str] = set()

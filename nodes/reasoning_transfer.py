@@ -1,20 +1,41 @@
 """Reasoning transfer: a model reads a finished reasoning and answers directly.
 
-With one model as source and target it is two-stage; it is the same step.
+With one model as source and target it is two-stage; it is the same step. A transfer function that
+fails costs no answer: the model is not asked, and the failure is recorded as that of its call.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp
 
-from .model_call import Agent, acall_model, call_model
+from ..configs import ConfigError
+from .model_call import Agent, acall_model, call_model, record
+from .own_function import check_function, failure, refuse_awaitable
 from .reasoning import cut_reasoning
-from .state import MAIState, Role
+from .request import Reply
+from .state import ModelCall, Role, RunState
 from .step import ModelStep, Update, emit
 
 Transfer = Literal["full"] | Callable[[str], str]
+
+
+def check_transfer(transfer: Any) -> None:
+    """Refuse what says not how a reasoning is handed over.
+
+    Raises:
+        ConfigError: Neither "full" nor a function, or an async function.
+    """
+    if transfer == "full":
+        return
+    if not callable(transfer):
+        raise ConfigError(
+            f'`transfer` must be "full" or a function from a reasoning to a text, not {transfer!r}.'
+        )
+    check_function(transfer, "transfer")
 
 
 def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full") -> ModelStep:
@@ -30,41 +51,67 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
     )
     key = f"{target.role}_transfer"
 
-    def reasoning(state: MAIState) -> str:
-        """What is handed over; empty if the reasoning failed."""
+    def quotes(state: RunState) -> str:
+        call = state.get(source_key)
+        return _handed_over(call, transfer).text if call else ""
+
+    def hand_over(state: RunState) -> "_HandedOver | ModelCall | None":
+        """What is handed over; a failed call if that cannot be; None without a reasoning."""
         call = state[source_key]
         if call is None or not call["text"].strip():
-            return ""
-        whole = cut_reasoning(call["text"], call["finish_reason"])
-        text = whole.text if transfer == "full" else transfer(whole.text)
+            return None
+        handed = _handed_over(call, transfer)
         emit(
             {
                 "event": "reasoning_transfer",
                 "source": source,
                 "target": target.role,
-                "cut": whole.cut,
-                "characters": len(text),
+                "cut": call["cut"],
+                "characters": len(handed.text),
                 "characters_written": len(call["text"]),
             }
         )
-        return text
+        if handed.error:
+            reply = Reply(0.0, error=handed.error)
+            return record(target.role, "transfer", reply, state["task"])
+        return handed
 
-    def run(state: MAIState, config: RunnableConfig) -> Update:
-        text = reasoning(state)
-        call = call_model(target, "transfer", state["task"], config, text) if text else None
-        return {key: call}
+    def run(state: RunState, config: RunnableConfig) -> Update:
+        handed = hand_over(state)
+        if isinstance(handed, _HandedOver):
+            return {key: call_model(target, "transfer", state["task"], config, handed.text)}
+        return {key: handed}
 
-    async def arun(state: MAIState, config: RunnableConfig) -> Update:
-        text = await asyncio.to_thread(reasoning, state)
-        call = await acall_model(target, "transfer", state["task"], config, text) if text else None
-        return {key: call}
+    async def arun(state: RunState, config: RunnableConfig) -> Update:
+        handed = await asyncio.to_thread(hand_over, state)
+        if isinstance(handed, _HandedOver):
+            return {key: await acall_model(target, "transfer", state["task"], config, handed.text)}
+        return {key: handed}
 
-    return ModelStep(
-        "reasoning_transfer",
-        target,
-        "transfer",
-        run,
-        arun,
-        reads=(source_key,),
-        settings=transfer if isinstance(transfer, str) else f"{transfer!r}",
-    )
+    return ModelStep("reasoning_transfer", target, "transfer", run, arun, quotes=quotes)
+
+
+@dataclass(frozen=True, slots=True)
+class _HandedOver:
+    """A text to be read, or one sentence that says why there is none."""
+
+    text: str
+    error: str | None = None
+
+
+def _handed_over(call: ModelCall, transfer: Transfer) -> _HandedOver:
+    reasoning = cut_reasoning(call["text"], call["finish_reason"]).text
+    if transfer == "full":
+        return _HandedOver(reasoning)
+    try:
+        text: Any = transfer(reasoning)
+        refuse_awaitable(text)
+        if not isinstance(text, str):
+            raise TypeError(f"it returned {type(text).__name__}, not a text")
+        if not text.strip():
+            raise ValueError("it returned an empty text")
+        return _HandedOver(text)
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
+        return _HandedOver("", failure("transfer", error))

@@ -9,13 +9,13 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphBubbleUp
 
 from ..models.transformers_chat import ChatTransformers
+from .chat_models import ChatModel, chat_models
 from .state import CallStyle, Role
 
 _Result = TypeVar("_Result")
@@ -35,7 +35,7 @@ class Request:
             count.
     """
 
-    model: BaseChatModel
+    model: ChatModel
     role: Role
     style: CallStyle
     messages: list[BaseMessage]
@@ -70,6 +70,7 @@ def send(request: Request, config: RunnableConfig) -> Reply:
             None if _stops_by_itself(request) else request.timeout,
             lambda: request.model.invoke(request.messages, tagged, **_settings(request)),
         )
+        _check(message)
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
@@ -86,6 +87,7 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
         message = await asyncio.wait_for(
             call, None if _stops_by_itself(request) else request.timeout
         )
+        _check(message)
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
@@ -102,7 +104,7 @@ def _tagged(request: Request, config: RunnableConfig) -> RunnableConfig:
 def _settings(request: Request) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     # A few packages (ChatOllama) call it otherwise and refuse this name; their own limit counts.
-    if "max_tokens" in type(request.model).model_fields:
+    if all("max_tokens" in type(model).model_fields for model in chat_models(request.model)):
         settings["max_tokens"] = request.max_tokens
     if _stops_by_itself(request) and request.timeout is not None:
         settings["timeout"] = request.timeout
@@ -111,7 +113,15 @@ def _settings(request: Request) -> dict[str, Any]:
 
 def _stops_by_itself(request: Request) -> bool:
     """Whether the model takes `timeout=` with a call, and then really stops computing."""
-    return isinstance(request.model, ChatTransformers)
+    model = request.model
+    while type(model) is RunnableBinding:  # one call each; retries and fallbacks make more
+        model = model.bound
+    return isinstance(model, ChatTransformers)
+
+
+def _check(message: object) -> None:
+    if not isinstance(message, AIMessage):
+        raise TypeError(f"the model returned a {type(message).__name__}, not an AIMessage")
 
 
 def _within(seconds: float | None, work: Callable[[], _Result]) -> _Result:

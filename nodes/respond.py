@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from .errors import MAIError
-from .state import CallKey, Fallback, MAIState, ModelCall, Route
+from .state import CallKey, Fallback, ModelCall, Route, RunState
 from .step import PlainStep, Update, emit
 
 Calls = Mapping[CallKey, ModelCall]
@@ -33,7 +33,7 @@ def respond(name: str) -> PlainStep:
         name: The answering message's name.
     """
 
-    def step(state: MAIState) -> Update:
+    def step(state: RunState) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
         answer, fallback = _answer(calls, key)
@@ -59,14 +59,14 @@ def respond(name: str) -> PlainStep:
     return step
 
 
-def _calls(state: MAIState) -> Calls:
+def _calls(state: RunState) -> Calls:
     made = {key: call for key in _IN_ORDER if (call := state.get(key)) is not None}
     if all(call["error"] for call in made.values()):
         raise MAIError(". ".join(str(call["error"]).rstrip(".") for call in made.values()) + ".")
     return made
 
 
-def _standing(state: MAIState, calls: Calls) -> tuple[Route, CallKey]:
+def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
     """The route, and the call that answers on it."""
     last = [key for key in calls if not key.endswith("_judgement")][-1]
     if last.endswith("_transfer"):

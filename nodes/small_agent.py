@@ -5,7 +5,7 @@ from typing import Literal
 from langchain_core.runnables import RunnableConfig
 
 from .model_call import Agent, acall_model, call_model
-from .state import MAIState
+from .state import RunState
 from .step import ModelStep, Update
 
 
@@ -23,10 +23,10 @@ def model_step(name: str, agent: Agent, style: Literal["direct", "explain", "rea
     """A step that asks one model in one style, and writes the call under `ROLE_STYLE`."""
     key = f"{agent.role}_{style}"
 
-    def run(state: MAIState, config: RunnableConfig) -> Update:
+    def run(state: RunState, config: RunnableConfig) -> Update:
         return {key: call_model(agent, style, state["task"], config)}
 
-    async def arun(state: MAIState, config: RunnableConfig) -> Update:
+    async def arun(state: RunState, config: RunnableConfig) -> Update:
         return {key: await acall_model(agent, style, state["task"], config)}
 
     return ModelStep(name, agent, style, run, arun)

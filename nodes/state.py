@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from ..answers import AnswerType, Verdict
 from .conversation import Conversation
+from .given import Given
 
 Role = Literal["small", "large", "judge"]
 CallStyle = Literal["direct", "explain", "reason", "transfer", "judge"]
@@ -36,7 +37,7 @@ class ModelCall(TypedDict):
     """One call of one model.
 
     Attributes:
-        role: Which agent was asked; "judge" for a verifier that is a model.
+        role: Which agent was asked; "judge" for a verifier that is a model, or that failed.
         style: The prompt style: "direct" (S), "explain" (E), "reason" (R), "transfer" (S after a
             finished reasoning; two-stage is the same with one model), "judge".
         text: What the model wrote, as it wrote it; empty if the call failed.
@@ -49,7 +50,8 @@ class ModelCall(TypedDict):
         finish_reason: Why the model stopped; "length" means that it hit its limit.
         cut: Why a reasoning is incomplete: it hit its limit ("length") or went round in circles
             ("loop"; what is transferred ends before the loop).
-        error: One sentence if the call failed, else None.
+        error: One sentence if the call failed, else None. A verifier or a transfer of your own
+            that fails is recorded as a failed call too.
     """
 
     role: Role
@@ -88,21 +90,23 @@ class MAIInput(TypedDict, total=False):
     """Either `messages`, or a `question` with its `images`.
 
     Attributes:
-        messages: A conversation; its last human message is asked, text and images.
+        messages: A conversation; its last human message is asked, text and images. Checkpoints
+            hold only the names of pictures inside it; the pictures are in the cache folder
+            ($LANGGRAPH_MAI_CACHE or ~/.cache/langgraph-mai), which must be kept with them.
         question: The question; it goes before `messages`.
         images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
             or PIL images, in order. They replace the images of the message. With a checkpointer,
             turn PIL images into references first (`image_reference`): nothing stores PIL.
-        choices: The options' texts, if the question has some; at most 26.
+        choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".
     """
 
     messages: Annotated[list[AnyMessage], Conversation]
-    question: Annotated[str, EphemeralValue]
-    images: Annotated[list[str], EphemeralValue]
-    choices: Annotated[list[str], EphemeralValue]
-    answer_type: Annotated[str, EphemeralValue]
+    question: str
+    images: list[str]
+    choices: list[str]
+    answer_type: str
 
 
 class MAIOutput(TypedDict):
@@ -127,7 +131,27 @@ class MAIOutput(TypedDict):
 
 
 class MAIState(TypedDict, total=False):
-    """The whole state: input (gone after `prepare` has read it), working keys, output."""
+    """The state of a graph that has the cascade as a node: its input and its output.
+
+    The input's keys last until the run has ended, so that nodes may come before the cascade, and
+    the next run on the thread does not see them. A run that raised leaves them there, to be
+    resumed: after one, give every key that it was given, or start another thread.
+    """
+
+    messages: Annotated[list[AnyMessage], Conversation]
+    question: Annotated[str, Given]
+    images: Annotated[list[str], Given]
+    choices: Annotated[list[str], Given]
+    answer_type: Annotated[str, Given]
+
+    answer: str | None
+    route: Route | None
+    fallback: Fallback | None
+    calls: list[ModelCall]
+
+
+class RunState(TypedDict, total=False):
+    """The cascade's own state: input (gone after `prepare` has read it), working keys, output."""
 
     messages: Annotated[list[AnyMessage], Conversation]
     question: Annotated[str, EphemeralValue]

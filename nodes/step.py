@@ -8,7 +8,7 @@ from langgraph.config import get_stream_writer
 from typing_extensions import override
 
 from .model_call import Agent, PromptStyle
-from .state import CallKey, MAIState
+from .state import RunState
 
 Update = dict[str, Any]
 
@@ -16,12 +16,12 @@ Update = dict[str, Any]
 class PlainStep(Protocol):
     """A step that only computes; under `ainvoke` LangGraph runs it in a thread."""
 
-    def __call__(self, state: MAIState) -> Update:
+    def __call__(self, state: RunState) -> Update:
         """Return what the step writes."""
         ...
 
 
-class Step(Runnable[MAIState, Update]):
+class Step(Runnable[RunState, Update]):
     """Two functions with one meaning: one blocks its thread, the other never blocks the loop.
 
     A plain function would do for the graph, but LangGraph runs those in a thread pool under
@@ -31,20 +31,20 @@ class Step(Runnable[MAIState, Update]):
     def __init__(
         self,
         name: str,
-        run: Callable[[MAIState, RunnableConfig], Update],
-        arun: Callable[[MAIState, RunnableConfig], Awaitable[Update]],
+        run: Callable[[RunState, RunnableConfig], Update],
+        arun: Callable[[RunState, RunnableConfig], Awaitable[Update]],
     ) -> None:
         self.name = name
         self._run = run
         self._arun = arun
 
     @override
-    def invoke(self, input: MAIState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    def invoke(self, input: RunState, config: RunnableConfig | None = None, **_: Any) -> Update:
         return self._run(input, config or {})
 
     @override
     async def ainvoke(
-        self, input: MAIState, config: RunnableConfig | None = None, **_: Any
+        self, input: RunState, config: RunnableConfig | None = None, **_: Any
     ) -> Update:
         return await self._arun(input, config or {})
 
@@ -55,8 +55,7 @@ class ModelStep(Step):
     Attributes:
         agent: Who is asked.
         style: The prompt style.
-        reads: Keys of the calls whose text goes into the prompt.
-        settings: What else decides about the prompt.
+        quotes: What of the state goes into the prompt beside the task: texts of other calls.
     """
 
     def __init__(
@@ -64,17 +63,15 @@ class ModelStep(Step):
         name: str,
         agent: Agent,
         style: PromptStyle,
-        run: Callable[[MAIState, RunnableConfig], Update],
-        arun: Callable[[MAIState, RunnableConfig], Awaitable[Update]],
+        run: Callable[[RunState, RunnableConfig], Update],
+        arun: Callable[[RunState, RunnableConfig], Awaitable[Update]],
         *,
-        reads: tuple[CallKey, ...] = (),
-        settings: str = "",
+        quotes: Callable[[RunState], str] = lambda _state: "",
     ) -> None:
         super().__init__(name, run, arun)
         self.agent = agent
         self.style = style
-        self.reads = reads
-        self.settings = settings
+        self.quotes = quotes
 
 
 def emit(event: Mapping[str, Any]) -> None:

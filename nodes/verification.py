@@ -1,18 +1,41 @@
-"""Mutual verification: do two answers agree, and where does the run go then?"""
+"""Mutual verification: do two answers agree, and where does the run go then?
+
+A verifier that fails costs no answer: it counts as abstaining, and is recorded as a failed call.
+"""
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp
 
 from ..answers import Answer, Verdict
+from ..configs import ConfigError
 from .judge import Judge, Judgement
-from .model_call import read_answer
-from .state import MAIState, ModelCall
+from .model_call import read_answer, record
+from .own_function import check_function, failure, refuse_awaitable
+from .request import Reply
+from .state import ModelCall, RunState, Task
 from .step import Step, Update, emit
 
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
+
+
+def check_verifier(verifier: Any) -> None:
+    """Refuse what cannot compare two answers.
+
+    Raises:
+        ConfigError: Neither a function nor a `Judge`, or an async function.
+    """
+    if isinstance(verifier, Judge):
+        return
+    if not callable(verifier):
+        raise ConfigError(
+            "`verifier` must be a function of two answers, a Judge, or None for the default, not "
+            f"{verifier!r}."
+        )
+    check_function(verifier, "verifier")
 
 
 def direct_verification(verifier: Verifier) -> Step:
@@ -25,7 +48,7 @@ def reasoning_verification(verifier: Verifier) -> Step:
     return _verification("reasoning", "small_reason", "large_direct", verifier)
 
 
-def after_direct_verification(state: MAIState) -> Literal["respond", "small_reasoning"]:
+def after_direct_verification(state: RunState) -> Literal["respond", "small_reasoning"]:
     """On to the reasoning, unless the answers agree or a model could not answer at all.
 
     A model that failed once is not asked for more: the other one's answer stands.
@@ -37,7 +60,7 @@ def after_direct_verification(state: MAIState) -> Literal["respond", "small_reas
     return "small_reasoning"
 
 
-def after_reasoning_verification(state: MAIState) -> Literal["respond", "reasoning_transfer"]:
+def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoning_transfer"]:
     """On to the transfer, unless the answers agree or there is no reasoning to transfer."""
     reasoned = state["small_reason"]
     if state["reasoning_verdict"] == "agree" or not reasoned or not reasoned["text"].strip():
@@ -51,19 +74,14 @@ def _verification(
     second_key: Literal["large_direct"],
     verifier: Verifier,
 ) -> Step:
-    def answers(state: MAIState) -> tuple[Answer, Answer] | None:
+    def answers(state: RunState) -> tuple[Answer, Answer] | None:
         first, second = state[first_key], state[second_key]
         if first is None or second is None or not _both_answered(first, second):
             return None
         return read_answer(first, state["task"]), read_answer(second, state["task"])
 
-    def update(state: MAIState, judgement: Judgement) -> Update:
+    def update(state: RunState, judgement: Judgement) -> Update:
         verdict, call = judgement
-        if verdict not in get_args(Verdict):
-            raise TypeError(
-                f"The verifier returned {verdict!r}; it must return 'agree', 'disagree' or "
-                "'abstain'."
-            )
         first, second = state[first_key], state[second_key]
         emit(
             {
@@ -75,23 +93,39 @@ def _verification(
         )
         return {f"{name}_verdict": verdict, f"{name}_judgement": call}
 
-    def run(state: MAIState, config: RunnableConfig) -> Update:
+    def run(state: RunState, config: RunnableConfig) -> Update:
         pair = answers(state)
         if pair is None:
             return update(state, ("abstain", None))
         if isinstance(verifier, Judge):
             return update(state, verifier.verdict(*pair, state["task"], config))
-        return update(state, (verifier(*pair), None))
+        return update(state, _judgement(verifier, pair, state["task"]))
 
-    async def arun(state: MAIState, config: RunnableConfig) -> Update:
+    async def arun(state: RunState, config: RunnableConfig) -> Update:
         pair = answers(state)
         if pair is None:
             return update(state, ("abstain", None))
         if isinstance(verifier, Judge):
             return update(state, await verifier.averdict(*pair, state["task"], config))
-        return update(state, (await asyncio.to_thread(verifier, *pair), None))
+        return update(state, await asyncio.to_thread(_judgement, verifier, pair, state["task"]))
 
     return Step("verification" if name == "direct" else "reasoning_verification", run, arun)
+
+
+def _judgement(
+    verifier: Callable[[Answer, Answer], Verdict], pair: tuple[Answer, Answer], task: Task
+) -> Judgement:
+    try:
+        verdict: Any = verifier(*pair)
+        refuse_awaitable(verdict)
+        if isinstance(verdict, str) and verdict in get_args(Verdict):
+            return verdict, None  # type: ignore[return-value]
+        raise TypeError(f"it returned {verdict!r}, not 'agree', 'disagree' or 'abstain'")
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
+        reply = Reply(0.0, error=failure("verifier", error))
+        return "abstain", record("judge", "judge", reply, task)
 
 
 def _both_answered(first: ModelCall | None, second: ModelCall | None) -> bool:

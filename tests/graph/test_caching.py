@@ -6,7 +6,8 @@ from langchain_core.messages import HumanMessage
 from langgraph.cache.memory import InMemoryCache
 from PIL import Image
 
-from langgraph_mai import create_mai
+from langgraph_mai import create_mai, create_strategy
+from langgraph_mai.graph import STRATEGIES
 
 
 @pytest.fixture(params=["invoke", "ainvoke"])
@@ -85,3 +86,35 @@ def test_graphs_share_a_cache_only_where_they_ask_the_same(run):
     run(other, question="Is it red?")
     assert small.styles == ["direct", "reason"]
     assert large.styles == ["direct", "transfer", "transfer"]
+
+
+def test_transfers_share_a_call_only_where_they_hand_over_the_same(run):
+    cache = InMemoryCache()
+    answers = []
+    for number in range(12):
+        small, large = models("transferred")
+        large.script["transfer"] = lambda prompt: "yes" if "keep" in prompt else "no"
+
+        # Made anew each time: the next function may come to lie at the same address.
+        def transfer(_reasoning, word=("drop", "keep")[number % 2]):
+            return word
+
+        graph = create_mai(small, large, prompts=PROMPTS, cache=cache, transfer=transfer)
+        answers.append(run(graph, question="Is it red?")["answer"])
+        assert len(large.calls) == (2 if number == 0 else number == 1)
+        del graph, transfer, small, large
+    assert answers == ["no", "yes"] * 6
+
+
+def test_strategies_can_share_a_cache(run):
+    cache = InMemoryCache()
+    small, large = models("transferred")
+    counts = []
+    for _ in range(2):
+        for name in STRATEGIES:
+            graph = create_strategy(name, small, large, prompts=PROMPTS, cache=cache)
+            result = run(graph, question="Is it red?")
+            alone = create_strategy(name, *models("transferred"), prompts=PROMPTS)
+            assert result["answer"] == run(alone, question="Is it red?")["answer"]
+        counts.append(len(small.calls) + len(large.calls))
+    assert counts[0] == counts[1]

@@ -7,9 +7,11 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command, Send, interrupt
+from PIL import Image
 from typing_extensions import TypedDict
 
-from langgraph_mai import MAIInputError, create_mai
+from langgraph_mai import MAIError, MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
 
 
 class Parent(TypedDict, total=False):
@@ -97,3 +99,107 @@ def test_the_six_lines_of_the_readme(tmp_path):
     graph.add_sequence([("ask", create_mai(small, large, prompts=PROMPTS))])
     graph.add_edge(START, "ask")
     assert graph.compile().invoke({"question": "Is it red?"})["answer"] == "yes"
+
+
+THREAD = {"configurable": {"thread_id": "1"}}
+
+
+def asked_by(small):
+    """What the small agent was asked at last."""
+    prompt, instruction = small.calls[-1]["prompt"].rsplit("\n", 1)
+    assert instruction in {"DIRECT", "REASON"}
+    return prompt
+
+
+def with_nodes_before(inner, checkpointer=None, form="nodes", **schemas):
+    """A graph of the exported state, where `mai` comes after something else."""
+    graph = StateGraph(MAIState, **schemas)
+    graph.add_node("first", lambda _state: {})
+    graph.add_node("second", lambda _state: {})
+    graph.add_node("mai", inner, defer=form == "deferred")
+    graph.add_edge(START, "first")
+    if form == "send":
+        graph.add_conditional_edges("first", lambda _: [Send("second", {})] * 2, ["second"])
+        graph.add_edge("second", "mai")
+    elif form == "deferred":
+        graph.add_edge("first", "second")
+        graph.add_edge("first", "mai")
+    else:
+        graph.add_edge("first", "second")
+        graph.add_edge("second", "mai")
+    return graph.compile(checkpointer=checkpointer)
+
+
+@pytest.mark.parametrize("form", ["nodes", "send", "deferred"])
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("schemas", [{}, {"input_schema": MAIInput, "output_schema": MAIOutput}])
+def test_nodes_before_it_lose_nothing_and_the_next_run_starts_without(
+    form, keep, schemas, tmp_path
+):
+    path = tmp_path / "red.png"
+    Image.new("RGB", (40, 40), "red").save(path)
+    small, large = models("direct")
+    inner = create_mai(small, large, prompts=PROMPTS)
+    graph = with_nodes_before(inner, InMemorySaver() if keep else None, form, **schemas)
+    config = THREAD if keep else None
+
+    given = {"question": "Which?", "images": [str(path)], "choices": ["yes", "no"]}
+    assert graph.invoke(given, config)["route"] == "direct"
+    assert (asked_by(small), small.calls[-1]["images"]) == ("Which?\nA. yes\nB. no", 1)
+
+    graph.invoke({"messages": [HumanMessage("Is it red?")]}, config)
+    assert (asked_by(small), small.calls[-1]["images"]) == ("Is it red?", 0)
+
+    graph.invoke({"question": "Is it blue?"}, config)
+    assert (asked_by(small), small.calls[-1]["images"]) == ("Is it blue?", 0)
+
+
+def test_a_node_before_it_may_change_the_question():
+    small, large = models("direct")
+    graph = StateGraph(MAIState)
+    graph.add_node("translate", lambda _state: {"question": "Is it red?"})
+    graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
+    graph.add_edge(START, "translate").add_edge("translate", "mai")
+    assert graph.compile().invoke({"question": "Ist es rot?"})["answer"] == "yes"
+    assert asked_by(small) == "Is it red?"
+
+
+def test_an_interrupted_run_still_has_its_question():
+    small, large = models("direct")
+    graph = StateGraph(MAIState)
+    graph.add_node("person", lambda _state: {"choices": interrupt("which?")})
+    graph.add_node("after", lambda _state: {})
+    graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
+    graph.add_edge(START, "person").add_edge("person", "after").add_edge("after", "mai")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    compiled.invoke({"question": "Is it red?"}, THREAD)
+    assert compiled.get_state(THREAD).values["question"] == "Is it red?"
+    compiled.invoke(Command(resume=["yes", "no"]), THREAD)
+    assert asked_by(small) == "Is it red?\nA. yes\nB. no"
+
+
+def test_a_failed_run_can_be_resumed_with_what_it_was_given():
+    small, large = models("direct")
+    small.script["direct"] = large.script["direct"] = RuntimeError("busy")
+    inner = create_mai(small, large, prompts=PROMPTS)
+    graph = with_nodes_before(inner, InMemorySaver())
+    with pytest.raises(MAIError):
+        graph.invoke({"question": "Is it red?"}, THREAD)
+    small.script["direct"] = large.script["direct"] = "yes"
+    assert graph.invoke(None, THREAD)["answer"] == "yes"
+    assert asked_by(small) == "Is it red?"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_thread_of_its_own_starts_every_run_without_the_former_input(fails):
+    small, large = models("direct")
+    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
+    if fails:
+        small.script["direct"] = large.script["direct"] = RuntimeError("busy")
+        with pytest.raises(MAIError):
+            graph.invoke({"question": "Which?", "choices": ["yes", "no"]}, THREAD)
+        small.script["direct"] = large.script["direct"] = "yes"
+    else:
+        graph.invoke({"question": "Which?", "choices": ["yes", "no"]}, THREAD)
+    graph.invoke({"messages": [HumanMessage("Is it red?")]}, THREAD)
+    assert asked_by(small) == "Is it red?"

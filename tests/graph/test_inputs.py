@@ -1,9 +1,40 @@
+import base64
+import io
+
 import pytest
 from fakes import PROMPTS, models
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from PIL import Image
 
 from langgraph_mai import MAIInputError, create_mai
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Array:
+    """Compares like those of NumPy: item by item, and the result is neither true nor false."""
+
+    def __eq__(self, other):
+        return self
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise ValueError("ambiguous")
+
+    def __len__(self):
+        return 4
+
+
+def png(color="red") -> bytes:
+    data = io.BytesIO()
+    Image.new("RGB", (40, 40), color).save(data, "PNG")
+    return data.getvalue()
+
+
+DATA = base64.b64encode(png()).decode()
+PICTURE = {"type": "image", "base64": DATA, "mime_type": "image/png"}
+TEXT = {"type": "text", "text": "Is it red?"}
 
 
 def ask(**given):
@@ -34,7 +65,21 @@ def ask(**given):
         ({"question": "Is it?", "images": ["/nowhere/red.png"]}, "/nowhere/red.png"),
         ({"question": "Is it?", "images": ["https://example.com/red.png"]}, "https://example.com"),
         ({"question": "Is it?", "images": [b"no picture"]}, "image"),
+        (
+            {
+                "question": "Which?\n"
+                + "\n".join(f"{mark}. option {mark}" for mark in LETTERS + "A")
+            },
+            "There are 27 choices; at most 26 have letters.",
+        ),
+        ({"question": "Which?\nA. yes\nB. yes"}, "The choice 'yes' is given twice; remove one."),
+        ({"question": "Which?", "choices": ["a\nb", "a b"]}, "The choice 'a b' is given twice"),
         ({"question": "Is it?", "images": [7]}, "not int"),
+        ({"question": "Is it?", "images": 7}, "not int"),
+        ({"question": "Is it?", "images": Array()}, "not Array"),
+        ({"question": "Is it?", "images": (path for path in ["a.png"])}, "not generator"),
+        ({"question": "Is it?", "images": bytearray(b"no picture")}, "image"),
+        ({"question": "Is it?", "images": ""}, "empty"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_sentence(given, sentence):
@@ -86,3 +131,68 @@ def test_a_given_answer_type_is_used():
 def test_messages_may_end_with_something_else():
     result = ask(messages=[HumanMessage("Is it red?"), AIMessage("Let me ask.")])
     assert result["answer"] == "yes"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "video", "url": "https://example.com/a.mp4"},
+        {"type": "video_url", "video_url": {"url": "a.mp4"}},
+        {"type": "audio", "base64": DATA, "mime_type": "audio/wav"},
+        {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}},
+        {"type": "file", "base64": DATA, "mime_type": "application/pdf"},
+        {"type": "media", "data": DATA, "mime_type": "video/mp4"},
+        {"type": "document", "source": {"type": "text", "data": "Is it?"}},
+        {"type": "text-plain", "text": "a document", "mime_type": "text/plain"},
+        {"type": "non_standard", "value": {"type": "video", "url": "a.mp4"}},
+        {"document": {"format": "pdf"}},
+        {"type": "text", "text": None},
+        {},
+    ],
+)
+@pytest.mark.parametrize("beside", [{}, {"question": "Is it red?"}])
+def test_what_no_agent_would_see_is_refused(block, beside):
+    with pytest.raises(MAIInputError, match="holds a block that cannot be asked about") as error:
+        ask(messages=[HumanMessage([TEXT, block])], **beside)
+    assert (
+        str(block.get("type", next(iter(block), "empty"))) in str(error.value)
+        or block.get("type") == "non_standard"
+    )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "question"),
+    [
+        ([TEXT, PICTURE], "Is it red?"),
+        ([{"type": "text", "text": "Is it"}, PICTURE, {"text": "red?"}], "Is it\nred?"),
+        ([{"type": "text", "text": "Is it "}, PICTURE, "red?"], "Is it red?"),
+        (["", "Is it red?", {"type": "text", "text": ""}], "Is it red?"),
+        ([{"type": "input_text", "text": "Is it red?"}], "Is it red?"),
+        ([{"type": "non_standard", "value": {"text": "Is it red?"}}], "Is it red?"),
+        ([TEXT, "A. yes", "B. no"], "Is it red?\nA. yes\nB. no"),
+    ],
+)
+def test_the_texts_of_a_message_are_its_question(blocks, question):
+    small, large = models()
+    create_mai(small, large, prompts=PROMPTS).invoke({"messages": [HumanMessage(blocks)]})
+    assert small.calls[0]["prompt"] == f"{question}\nDIRECT"
+    assert small.calls[0]["images"] == blocks.count(PICTURE)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("single", [True, False])
+def test_an_image_may_be_given_as_bytes(kind, single):
+    small, large = models()
+    image = kind(png())
+    graph = create_mai(small, large, prompts=PROMPTS)
+    graph.invoke({"question": "Is it red?", "images": image if single else [image]})
+    assert small.calls[0]["images"] == 1
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r\n", "\u2028", "\x85", "\v", "\n  "])
+def test_a_choice_has_one_line(mark):
+    small, large = models()
+    small.script["direct"] = large.script["direct"] = "A"
+    graph = create_mai(small, large, prompts=PROMPTS)
+    graph.invoke({"question": "Which?", "choices": [f" a{mark}B. b ", "c"]})
+    assert small.calls[0]["prompt"] == "Which?\nA. a B. b\nB. c\nDIRECT"

@@ -184,12 +184,6 @@ def test_models_by_name_need_langchain(monkeypatch):
         create_mai("openai:gpt-4o-mini", ScriptedModel(script={}))
 
 
-def test_a_verifier_that_returns_something_else_is_told():
-    graph = create_mai(*models(), prompts=PROMPTS, verifier=lambda _first, _second: True)
-    with pytest.raises(TypeError, match="The verifier returned True; it must return 'agree'"):
-        graph.invoke({"question": "Is it red?"})
-
-
 def test_a_model_without_a_token_limit_is_not_given_one():
     replies = FakeListChatModel(responses=["yes"])
     result = create_mai(replies, replies, prompts=PROMPTS).invoke({"question": "Is it red?"})

@@ -1,6 +1,7 @@
 import base64
 import io
 import os
+import shutil
 
 import pytest
 from fakes import PROMPTS, models
@@ -106,3 +107,26 @@ def test_a_name_in_a_message_opens_no_file(checkpointer, tmp_path, monkeypatch):
     graph = create_mai(*models(), prompts=PROMPTS, checkpointer=checkpointer)
     graph.invoke(given, THREAD)
     assert graph.get_state(THREAD).values["messages"][0].content[1] == forged
+
+
+def test_a_picture_whose_file_is_gone_is_told_when_it_is_asked(
+    checkpointer, noise, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(tmp_path / "cache"))
+    block = {
+        "type": "image",
+        "base64": base64.b64encode(noise).decode(),
+        "mime_type": "image/png",
+    }
+    text = {"type": "text", "text": "Is it red?"}
+    small, large = models("direct")
+    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=checkpointer)
+    graph.invoke({"messages": [HumanMessage([text, block])]}, THREAD)
+    shutil.rmtree(tmp_path / "cache")
+
+    with pytest.raises(MAIInputError, match="A picture of this conversation is gone") as error:
+        graph.invoke({"messages": []}, THREAD)
+    assert "\n" not in str(error.value)
+    # The rest of the thread can still be read, and goes on.
+    assert graph.get_state(THREAD).values["messages"][0].content[0] == text
+    assert graph.invoke({"messages": [HumanMessage("Is it blue?")]}, THREAD)["answer"] == "yes"

@@ -1,0 +1,151 @@
+"""Models in LangChain's wrappers: bound settings, retries, fallbacks."""
+
+import pytest
+from fakes import PROMPTS, ScriptedModel, models
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.cache.memory import InMemoryCache
+
+from langgraph_mai import Judge, create_mai
+
+QUESTION = {"question": "Is it red?"}
+WRAPPERS = {
+    "bind": lambda model: model.bind(seed=3),
+    "config": lambda model: model.with_config(tags=["mine"]),
+    "retry": lambda model: model.with_retry(stop_after_attempt=2),
+    "fallbacks": lambda model: model.with_fallbacks([model]),
+    "two": lambda model: model.bind(seed=3).with_retry(),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_wrapped_model_keeps_the_limits_of_the_prompts(wrap, cached):
+    small, large = models("transferred")
+    cache = InMemoryCache() if cached else None
+    graph = create_mai(wrap(small), wrap(large), prompts=PROMPTS, cache=cache, timeout=60)
+    result = graph.invoke(QUESTION)
+    assert (result["answer"], result["route"]) == ("yes", "transferred")
+    assert [call["max_tokens"] for call in small.calls] == [4, 64]
+    graph.invoke(QUESTION)
+    assert len(small.calls) == (2 if cached else 4)
+
+
+def test_a_retry_retries():
+    small, large = models("direct")
+    replies = iter([RuntimeError("busy"), "yes"])
+    small.script["direct"] = lambda _prompt: next(replies)
+    graph = create_mai(small.with_retry(wait_exponential_jitter=False), large, prompts=PROMPTS)
+    assert graph.invoke(QUESTION)["fallback"] is None
+
+
+def test_a_fallback_without_a_limit_is_not_given_one():
+    small, large = models("direct")
+    small.script["direct"] = RuntimeError("busy")
+    wrapped = small.with_fallbacks([FakeListChatModel(responses=["yes"])])
+    result = create_mai(wrapped, large, prompts=PROMPTS).invoke(QUESTION)
+    assert (result["answer"], result["fallback"]) == ("yes", None)
+    assert "max_tokens" not in small.calls[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda model: model.bind(seed=1), lambda model: model.bind(seed=2)),
+        (lambda model: model.bind(seed=1), lambda model: model),
+        (lambda model: model.bind(tools=[object()]), lambda model: model.bind(tools=[object()])),
+        (lambda model: model, lambda model: model.with_fallbacks([model.bind(seed=1)])),
+    ],
+)
+def test_models_bound_differently_share_no_cached_answers(first, second):
+    cache = InMemoryCache()
+    small, large = models("direct")
+    for wrap in (first, second):
+        create_mai(small, wrap(large), prompts=PROMPTS, cache=cache).invoke(QUESTION)
+    assert (len(small.calls), len(large.calls)) == (1, 2)
+
+
+def test_models_bound_alike_share_cached_answers():
+    cache = InMemoryCache()
+    small, large = models("direct")
+    for _ in range(2):
+        create_mai(small, large.bind(seed=1), prompts=PROMPTS, cache=cache).invoke(QUESTION)
+    assert len(large.calls) == 1
+
+
+def test_a_judge_may_be_wrapped():
+    small, large = models()
+    small.script["direct"], large.script["direct"] = "a car", "an automobile"
+    judge = Judge(ScriptedModel(script={"judge": "Yes."}).with_retry())
+    graph = create_mai(small, large, prompts=PROMPTS, verifier=judge)
+    given = {"question": "What is it?", "answer_type": "short_text"}
+    assert graph.invoke(given)["route"] == "direct"
+
+
+@pytest.mark.parametrize("message", [HumanMessage("no"), ChatMessage(role="assistant", content="")])
+def test_another_kind_of_message_is_a_failed_call(message):
+    class Odd(ScriptedModel):
+        def _result(self, text, finish):
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+    small, large = models("direct")
+    graph = create_mai(Odd(script=small.script), large, prompts=PROMPTS)
+    result = graph.invoke(QUESTION)
+    assert (result["answer"], result["fallback"]) == ("yes", "large_direct")
+    assert f"returned a {type(message).__name__}, not an AIMessage" in result["calls"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"finish_reason": "length"},
+        {"finish_reason": "MAX_TOKENS"},
+        {"finish_reason": ["length"]},
+        {"finish_reason": {"type": "length"}},
+        {"finish_reason": "model_length"},
+        {"finishReason": "MAX_TOKENS"},
+        {"stopReason": "max_tokens"},
+        {"stop_reason": "max_tokens"},
+        {"stop_reason": "model_context_window_exceeded"},
+        {"done_reason": "length"},
+        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+    ],
+)
+def test_a_reasoning_at_its_limit_is_recognised_however_it_is_said(metadata):
+    class Package(ScriptedModel):
+        def _result(self, text, finish):
+            metadata_ = metadata if "circle" in text else {}
+            message = AIMessage(text, response_metadata=metadata_)
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+    _, large = models("transferred")
+    small = Package(script={"direct": "no", "reason": "I see a circle. Is it red? yes, or"})
+    reason = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)["calls"][2]
+    assert (reason["cut"], reason["finish_reason"], reason["answer"]) == ("length", "length", None)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ({"finish_reason": "STOP"}, "STOP"),
+        ({"finish_reason": {}}, None),
+        ({"finish_reason": []}, None),
+        ({"finish_reason": {"code": 1}}, None),
+        ({"finish_reason": 2}, "2"),
+        ({"finish_reason": None, "stop_reason": "end_turn"}, "end_turn"),
+        ({"status": "completed", "incomplete_details": None}, None),
+        ({"incomplete_details": "none"}, None),
+    ],
+)
+def test_any_other_finish_reason_costs_nothing(metadata, reason):
+    class Package(ScriptedModel):
+        def _result(self, text, finish):
+            message = AIMessage(text, response_metadata=metadata)
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+    small, large = models("direct")
+    graph = create_mai(Package(script=small.script), large, prompts=PROMPTS)
+    result = graph.invoke(QUESTION)
+    assert result["fallback"] is None
+    assert result["calls"][0]["finish_reason"] == reason
