@@ -1,11 +1,17 @@
 """The YAML files of this folder as frozen pydantic models; unknown keys are refused by name."""
 
 import difflib
+import os
+import reprlib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ..answers import AnswerType
+from .paths import existing_file, existing_folder
+from .unique_keys import UniqueKeyLoader
 
 HERE = Path(__file__).parent
 
@@ -63,8 +69,8 @@ class PromptsConfig(_Frozen):
         explain: Style E, explain, then answer.
         reason: Style R, reason step by step, then answer on a last line.
         transfer: The direct style with a finished reasoning before it.
-        answer_hints: A sentence per answer type, put before the direct, reason or explain
-            instruction's end; missing types get none.
+        answer_hints: A sentence per answer type, put where an instruction holds `{hint}`; missing
+            types get none.
     """
 
     system: str | None = None
@@ -73,15 +79,28 @@ class PromptsConfig(_Frozen):
     explain: StyleConfig
     reason: StyleConfig
     transfer: TransferConfig
-    answer_hints: dict[str, str] = Field(default_factory=dict)
+    answer_hints: dict[AnswerType, str] = Field(default_factory=dict)
+
+    @field_validator("choice")
+    @classmethod
+    def _shows_letter_and_text(cls, value: str) -> str:
+        letter, text = "\0\1", "\2\3"
+        try:
+            shown = value.format(letter=letter, text=text)
+        except (AttributeError, LookupError, MemoryError, OverflowError, TypeError, ValueError):
+            shown = ""
+        if letter not in shown or text not in shown:
+            raise ValueError("must hold {letter} and {text}, and no other braces than {{ and }}")
+        return value
 
 
 class ModelConfig(_Frozen):
     """One model of a pair.
 
     Attributes:
-        model: Local folder or hub name. A relative path is taken from the pair file's folder,
-            and `demo:NAME` from the weights that the package carries.
+        model: Local folder or hub name. What starts with `./` or `../`, or names a folder below
+            the pair file's own, is taken from there; `demo:NAME` from the weights that the package
+            carries.
         revision: Branch, tag or commit of a hub model.
         dtype: Torch dtype by name, or "auto" for the checkpoint's own.
         device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps".
@@ -103,7 +122,7 @@ class PairConfig(_Frozen):
     Attributes:
         description: One line for people.
         backend: What runs the models.
-        prompts: Name of a file in configs/prompts, or a path to one.
+        prompts: Name of a file in configs/prompts, or a path to one, from the pair file's folder.
         small: The small agent's model.
         large: The large agent's model.
     """
@@ -136,13 +155,14 @@ def load_pair_config(name_or_path: str | Path) -> PairConfig:
     """
     path = _find("pairs", "pair", name_or_path)
     pair = _read(path, PairConfig)
-    updates = {
-        role: model.model_copy(update={"model": str((path.parent / model.model).resolve())})
-        for role, model in (("small", pair.small), ("large", pair.large))
-        if model.model.startswith(("./", "../"))
+    updates: dict[str, object] = {
+        "small": _beside(path, pair.small),
+        "large": _beside(path, pair.large),
     }
-    if pair.prompts.startswith(("./", "../")):
-        updates["prompts"] = str((path.parent / pair.prompts).resolve())  # type: ignore[assignment]
+    texts = path.parent / pair.prompts
+    named = pair.prompts in list_prompts()
+    if not named and (_is_relative(pair.prompts) or existing_file(texts)):
+        updates["prompts"] = str(texts.resolve())
     return pair.model_copy(update=updates)
 
 
@@ -155,28 +175,46 @@ def load_prompts(name_or_path: str | Path = "default") -> PromptsConfig:
     return _read(_find("prompts", "prompts", name_or_path), PromptsConfig)
 
 
+def _beside(pair_file: Path, model: ModelConfig) -> ModelConfig:
+    """The model with its folder made absolute, if it lies where the pair file does."""
+    folder = pair_file.parent / model.model
+    if _is_relative(model.model) or existing_folder(folder):
+        return model.model_copy(update={"model": str(folder.resolve())})
+    return model
+
+
+def _is_relative(name: str) -> bool:
+    return name.startswith(("./", "../"))
+
+
 def _names(folder: str) -> list[str]:
     return sorted(path.stem for path in (HERE / folder).glob("*.yaml"))
 
 
 def _find(folder: str, what: str, name_or_path: str | Path) -> Path:
+    if not isinstance(name_or_path, str | os.PathLike):
+        raise ConfigError(
+            f"The {what} cannot be {_shown(name_or_path)}: give a name or the path of a YAML file."
+        )
     text = str(name_or_path)
     if text in _names(folder):
         return HERE / folder / f"{text}.yaml"
-    path = Path(text).expanduser()
-    if path.is_file():
+    path = existing_file(text)
+    if path:
         return path
-    if path.suffix in {".yaml", ".yml"} or "/" in text:
-        raise ConfigError(f"There is no {what} file {text!r}.")
+    if text.endswith((".yaml", ".yml")) or "/" in text:
+        raise ConfigError(f"There is no {what} file {_shown(text)}.")
     near = difflib.get_close_matches(text, _names(folder), n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_names(folder))}."
-    raise ConfigError(f"There is no {what} {text!r}; {hint}")
+    nothing = "There are no" if what == "prompts" else "There is no"
+    raise ConfigError(f"{nothing} {what} {_shown(text)}; {hint}")
 
 
 def _read(path: Path, schema: type[_Config]) -> _Config:
     try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        data: Any = yaml.load(path.read_text(encoding="utf-8"), UniqueKeyLoader)
+    except (OSError, RecursionError, ValueError, yaml.YAMLError) as error:
+        # A ValueError: bytes that are no UTF-8, a date that is none.
         reason = " ".join(str(error).split())
         raise ConfigError(f"{path} cannot be read as YAML: {reason}") from error
     if not isinstance(data, dict):
@@ -189,9 +227,17 @@ def _read(path: Path, schema: type[_Config]) -> _Config:
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"])
+    # "[key]" marks a key that is itself the problem.
+    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
     if problem["type"] == "extra_forbidden":
         return f"unknown key {key!r}; remove it or correct its name."
     if problem["type"] == "missing":
         return f"the key {key!r} is missing; add it."
-    return f"{key!r}: {problem['msg']} (it is {problem['input']!r})."
+    return f"{key!r}: {problem['msg']} (it is {_shown(problem['input'])})."
+
+
+def _shown(value: object) -> str:
+    """A value as error messages show it, cut if it is long."""
+    shortened = reprlib.Repr()
+    shortened.maxstring = 120
+    return shortened.repr(value)

@@ -46,6 +46,12 @@ def test_the_pairs_that_come_with_the_package():
         ("- just\n- a list\n", "must hold keys and values, not list."),
         ("", "must hold keys and values, not NoneType."),
         ("small: [1,\nlarge: }", "cannot be read as YAML"),
+        ("small: {model: x, revision: 2024-13-45}", "cannot be read as YAML"),
+        ("[" * 5000, "cannot be read as YAML"),
+        ("small: {model: x}\nlarge: {model: y}\nsmall: {model: z}", "'small' is given twice"),
+        ("small: {model: x, model: y}\nlarge: {model: z}", "'model' is given twice"),
+        ("small: &a {model: x, foo: *a}\nlarge: *a", "unknown key 'small.foo'"),
+        (PAIR | {"backend": ["x" * 500] * 500}, "'backend': Input should be"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path, content, sentence):
@@ -55,6 +61,17 @@ def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path, content, sentence):
     assert sentence in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
+def test_merged_keys_may_be_overridden(tmp_path):
+    pair = load_pair_config(
+        write(
+            tmp_path,
+            "small: &a {model: x, dtype: float16}\nlarge: &b {<<: *a, model: y}\nprompts: demo\n",
+        )
+    )
+    assert (pair.large.model, pair.large.dtype) == ("y", "float16")
 
 
 @pytest.mark.parametrize(
@@ -64,11 +81,36 @@ def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path, content, sentence):
         ("qwen3-vl-2b-8", "did you mean 'qwen3-vl-2b-8b'?"),
         ("zzz", "There is no pair 'zzz'; known: demo, "),
         ("./mine.yaml", "There is no pair file './mine.yaml'."),
+        ("~nobody-of-this-name/mine.yaml", "There is no pair file '~nobody-of-this-name/"),
+        ("x" * 3000, "There is no pair 'xxx"),
+        ("x" * 3000 + ".yaml", "There is no pair file 'xxx"),
+        ("a\0b.yaml", "There is no pair file"),
+        ("\udce9.yaml", "There is no pair file"),
+        (None, "The pair cannot be None: give a name or the path of a YAML file."),
+        ({"small": {}}, "The pair cannot be {'small': {}}: give a name"),
+        (b"demo", "The pair cannot be b'demo'"),
     ],
 )
 def test_an_unknown_pair_is_named_with_a_suggestion(name, sentence):
     with pytest.raises(ConfigError) as error:
         load_pair_config(name)
+    assert sentence in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("defualt", "There are no prompts 'defualt'; did you mean 'default'?"),
+        ("./no.yaml", "There is no prompts file './no.yaml'."),
+        (None, "The prompts cannot be None"),
+        ({"direct": 1}, "The prompts cannot be {'direct': 1}"),
+        (7, "The prompts cannot be 7"),
+    ],
+)
+def test_unknown_prompts_are_named(name, sentence):
+    with pytest.raises(ConfigError) as error:
+        load_prompts(name)
     assert sentence in str(error.value)
 
 
@@ -83,6 +125,21 @@ def test_relative_paths_start_at_the_file(tmp_path):
     assert config.small.model == str(tmp_path / "pairs" / "weights" / "small")
     assert config.large.model == str(tmp_path / "large")
     assert config.prompts == str(tmp_path / "pairs" / "prompts.yaml")
+
+
+def test_a_folder_beside_the_file_goes_before_a_hub_name(tmp_path, monkeypatch):
+    """Wherever the program runs."""
+    (tmp_path / "pairs" / "weights" / "small").mkdir(parents=True)
+    (tmp_path / "pairs" / "mine.yaml").touch()
+    (tmp_path / "pairs" / "default").touch()
+    monkeypatch.chdir(tmp_path)
+    pair = {"prompts": "mine.yaml", "small": {"model": "weights/small"}, "large": {"model": "o/m"}}
+    config = load_pair_config(write(tmp_path / "pairs", pair, "pair.yaml"))
+    assert config.small.model == str(tmp_path / "pairs" / "weights" / "small")
+    assert config.large.model == "o/m"
+    assert config.prompts == str(tmp_path / "pairs" / "mine.yaml")
+    config = load_pair_config(write(tmp_path / "pairs", pair | {"prompts": "default"}, "pair.yaml"))
+    assert config.prompts == "default"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +158,44 @@ def test_prompts_that_cannot_work_are_refused(tmp_path, style, change, sentence)
         load_prompts(write(tmp_path, content))
     assert sentence in str(error.value)
     assert f"'{style}." in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "",
+        "{letter}.",
+        "{text}",
+        "{letter}: {txt}",
+        "{}",
+        "{} {}",
+        "{0} {1}",
+        "{letter}} {text}",
+        "{letter} {text",
+        "{letter} {text.name}",
+        "{letter} {text[name]}",
+        "{letter} {text[0]}",
+        "{letter} {text:d}",
+        "{letter} {text:.1}",
+        "{{letter}} {{text}}",
+    ],
+)
+def test_a_choice_must_show_its_letter_and_text(tmp_path, choice):
+    content = load_prompts().model_dump() | {"choice": choice}
+    with pytest.raises(ConfigError, match=r"'choice': .*must hold {letter} and {text}"):
+        load_prompts(write(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "choice", ["({letter}) {text}", "{text} = {letter}", "{{{letter}}} {text}"]
+)
+def test_a_choice_may_look_otherwise(tmp_path, choice):
+    content = load_prompts().model_dump() | {"choice": choice}
+    assert load_prompts(write(tmp_path, content)).choice == choice
+
+
+@pytest.mark.parametrize("kind", ["yesno", "auto", "yes-no", "Number", 3])
+def test_hints_for_an_unknown_answer_type_are_refused(tmp_path, kind):
+    content = load_prompts().model_dump() | {"answer_hints": {kind: "Answer."}}
+    with pytest.raises(ConfigError, match=rf"'answer_hints\.{kind}': Input should be 'yes_no'"):
+        load_prompts(write(tmp_path, content))
