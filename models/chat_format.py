@@ -103,13 +103,24 @@ def _text(block: Mapping[str, Any], role: str) -> str | None:
     """The text of a block, None for what a model wrote besides text."""
     kind = block.get("type")
     if (kind in _TEXT or kind is None) and isinstance(block.get("text"), str):
-        return str(block["text"])
+        return _encodable(str(block["text"]), role)
     if role == "assistant" and kind in _SILENT:
         return None
     raise ModelError(
         f"A {role} message holds a content block of type {kind!r}; vision-language models read "
         "text and images."
     )
+
+
+def _encodable(text: str, role: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ModelError(
+            f"A {role} message holds half a character ({text[error.start]!a} at position "
+            f"{error.start}): its text was decoded wrongly, so read it as UTF-8."
+        ) from error
+    return text
 
 
 def _tool_calls(message: BaseMessage) -> dict[str, Any]:

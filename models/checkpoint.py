@@ -13,9 +13,11 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText
 from transformers.utils import logging as transformers_logging
 
+from ..configs.paths import existing_folder
+from .checkpoint_files import check_json_files, load_processor
 from .errors import ModelError
 from .load_errors import explain_load_error
 from .loaded_models import Gate, ModelSpec
@@ -29,9 +31,8 @@ _WEIGHTS = ["*.safetensors"]
 # Second copies of the weights in other formats.
 _IGNORED = ["original/*", "consolidated*", "onnx/*"]
 
-# transformers leaves these untyped.
+# transformers leaves it untyped.
 _models: Any = AutoModelForImageTextToText
-_processors: Any = AutoProcessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,14 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
         raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
     try:
         folder = _find_files(spec, _SMALL_FILES)
+        check_json_files(folder, spec.model)
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         dtype = _dtype(spec.dtype, config)
         with gate.loading(), _quiet():
             _check_memory(spec, config, dtype, device)
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
         with gate.loading(), _quiet():
-            processor = _processors.from_pretrained(folder, trust_remote_code=False)
-            _check_template(spec, processor)
+            processor = load_processor(folder, spec.model)
             model, report = _models.from_pretrained(
                 folder,
                 config=config,
@@ -80,6 +81,7 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
                 output_loading_info=True,
             )
         _check_complete(spec, report)
+        _check_no_layer_left(spec, report, model)
         model = model.to(device).eval()
     except ModelError:
         raise
@@ -90,8 +92,8 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
 
 def _find_files(spec: ModelSpec, patterns: list[str]) -> Path:
     """The folder with a checkpoint's files."""
-    folder = Path(spec.model).expanduser()
-    if folder.is_dir():
+    folder = existing_folder(spec.model)
+    if folder:
         if not (folder / "config.json").is_file():
             raise ModelError(
                 f"The folder {spec.model!r} holds no config.json and so is no checkpoint."
@@ -171,17 +173,23 @@ def _check_complete(spec: ModelSpec, report: dict[str, Any]) -> None:
         )
 
 
-def _check_template(spec: ModelSpec, processor: Any) -> None:
-    tokenizer = getattr(processor, "tokenizer", None)
-    if tokenizer is None:
+def _check_no_layer_left(spec: ModelSpec, report: dict[str, Any], model: Any) -> None:
+    """Refuse a checkpoint with more layers than its config says; transformers leaves them out.
+
+    Other weights that the model has no place for (heads for training, buffers of older versions)
+    change nothing and may be there: a layer is told by its siblings, named alike but for numbers.
+    """
+    alike = {_without_numbers(name) for name, _ in model.named_parameters()}
+    left = sorted(key for key in report["unexpected_keys"] if _without_numbers(key) in alike)
+    if left:
         raise ModelError(
-            f"The checkpoint {spec.model!r} has a tokenizer but no processor for images."
+            f"The checkpoint {spec.model!r} holds {len(left)} weights of layers that its "
+            f"config.json does not count, such as {left[0]}; get the files of one checkpoint."
         )
-    if not (processor.chat_template or getattr(tokenizer, "chat_template", None)):
-        raise ModelError(
-            f"The checkpoint {spec.model!r} has no chat template; take an instruction-tuned one, "
-            "or add its chat_template.jinja."
-        )
+
+
+def _without_numbers(key: str) -> str:
+    return re.sub(r"\d+", "#", key)
 
 
 @contextmanager

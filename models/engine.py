@@ -62,6 +62,10 @@ class Engine:
         self._model = checkpoint.model
         self._processor = checkpoint.processor
         self._tokenizer = checkpoint.processor.tokenizer
+        self._marker: str | None = getattr(self._processor, "image_token", None)
+        self._marker_id: int | None = (
+            self._tokenizer.convert_tokens_to_ids(self._marker) if self._marker else None
+        )
         self._processor_lock = threading.Lock()
         self._gate = gate
         text = self._model.config.get_text_config()
@@ -199,7 +203,7 @@ class Engine:
                     f"The chat template of {self._name!r} leaves out messages of the role "
                     f"{turn['role']!r}; put their text into a user message."
                 )
-        marker = getattr(self._processor, "image_token", None)
+        marker = self._marker
         shown = text.count(marker) if marker else 0
         if shown and shown != images:
             raise ModelError(
@@ -210,7 +214,16 @@ class Engine:
 
     def _check_images(self, tokens: torch.Tensor, images: int) -> None:
         token = getattr(self._model.config, "image_token_id", None)
-        if images and token is not None and not bool((tokens == token).any()):
+        if not images or token is None:
+            return
+        written = self._marker_id
+        if written not in {None, token} and bool((tokens == written).any()):
+            raise ModelError(
+                f"The config.json of {self._name!r} gives image_token_id as {token}, but its "
+                f"tokenizer writes images as token {written} ({self._marker}); get the files of "
+                "one checkpoint."
+            )
+        if not bool((tokens == token).any()):
             raise ModelError(
                 f"The chat template of {self._name!r} does not show images in messages of this "
                 "role; put them into a user message."

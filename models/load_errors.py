@@ -84,14 +84,10 @@ def _other(error: Exception, name: str, spec: ModelSpec, text: str) -> str:
         return f"This version of transformers does not know the type of {name}; upgrade it."
     if "attn_implementation" in text or "FlashAttention" in text or "attention" in text.lower():
         return f"The attention {spec.attention!r} cannot be used for {name}; try sdpa or eager."
-    if "tokenizer" in text:
-        return f"The tokenizer of {name} is missing or damaged; get the whole checkpoint."
-    if "processor" in text:
-        return f"The processor of {name} is missing or damaged; get the whole checkpoint."
+    if "Should have a `model_type` key" in text:
+        return f"The config.json of {name} does not name a model_type; get the whole checkpoint."
     if "mismatched" in text:
         return f"The weights of {name} do not have the shapes that its config.json says."
-    if "JSON" in text:
-        return f"A JSON file of {name} cannot be read ({text[:200]})."
     return f"The model {name} cannot be loaded ({type(error).__name__}: {text[:300]})."
 
 

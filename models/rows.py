@@ -1,5 +1,6 @@
 """One prompt on its way through a model: what is asked, what has come so far, who waits for it."""
 
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -37,8 +38,10 @@ class Settings:
         """
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}.")
-        if self.temperature < 0:
-            raise ValueError(f"The temperature must not be negative, as {self.temperature} is.")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(
+                f"The temperature must be a number from 0 upwards, which {self.temperature} is not."
+            )
         if self.seed is not None and self.seed < 0:
             raise ValueError(f"The seed must not be negative, as {self.seed} is.")
         if "" in self.stop:

@@ -16,6 +16,9 @@ class Sampler(LogitsProcessor):
     The likeliest token after adding Gumbel noise is a draw from the softmax. Every row draws from a
     generator of its own, so a seed gives the same output alone, in a batch, and beside other
     models; torch's global generator is never touched.
+
+    Temperatures below 1 shrink the noise instead of raising the scores, which is the same draw and
+    cannot overflow: the smallest temperature is the greedy search.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -44,7 +47,9 @@ class Sampler(LogitsProcessor):
             if generator is not None and not row.done:
                 exponential = torch.empty(scores.shape[1]).exponential_(generator=generator)
                 gumbel = -exponential.clamp_min(1e-30).log()
-                noisy[at] = scores[at] / row.settings.temperature + gumbel.to(scores.device)
+                temperature = row.settings.temperature
+                noise = gumbel.to(scores.device) * min(temperature, 1.0)
+                noisy[at] = scores[at] / max(temperature, 1.0) + noise
         return noisy
 
 

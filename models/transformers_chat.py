@@ -19,7 +19,7 @@ from langchain_core.runnables.config import (
     get_executor_for_config,
 )
 from PIL import Image
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from .batching import Gathering, Seat, current_seat
 from .calls import Call
@@ -30,6 +30,9 @@ from .loaded_models import ModelSpec, get_engine, release_engine
 from .rows import Piece, Row, Settings
 
 __all__ = ["ChatTransformers", "ModelError"]
+
+# Every chat model of LangChain is given these; a local one has no use for them.
+_REMOTE = {"api_key", "max_retries"}
 
 
 class ChatTransformers(BaseChatModel):
@@ -76,13 +79,25 @@ class ChatTransformers(BaseChatModel):
     threads: int | None = Field(default=None, gt=0)
     max_pixels: int | None = Field(default=None, gt=0)
     max_tokens: int = Field(default=512, gt=0)
-    temperature: float = Field(default=0.0, ge=0)
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0)
     stop: list[str] | None = None
     timeout: float | None = Field(default=None, gt=0)
     logprobs: bool = False
     batch_size: int = Field(default=8, gt=0)
     allow_fetch: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_settings(cls, values: Any) -> Any:
+        unknown = sorted(set(values) - set(cls.model_fields) - _REMOTE)
+        if unknown:
+            # As for any function; pydantic would wrap a ValueError into several lines.
+            raise TypeError(
+                f"ChatTransformers has no setting {', '.join(map(repr, unknown))}; it has "
+                f"{', '.join(sorted(_own_settings()))}."
+            )
+        return values
 
     def load(self) -> "ChatTransformers":
         """Load the weights now instead of at the first call; returns the model itself.
@@ -104,8 +119,7 @@ class ChatTransformers(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        names = set(ChatTransformers.model_fields) - set(BaseChatModel.model_fields)
-        return {name: getattr(self, name) for name in sorted(names)}
+        return {name: getattr(self, name) for name in sorted(_own_settings())}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop, **kwargs)
@@ -363,6 +377,10 @@ class ChatTransformers(BaseChatModel):
         scale = (self.max_pixels / (image.width * image.height)) ** 0.5
         size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
         return image.resize(size, Image.Resampling.BICUBIC)
+
+
+def _own_settings() -> set[str]:
+    return set(ChatTransformers.model_fields) - set(BaseChatModel.model_fields)
 
 
 async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: Call) -> Piece | None:

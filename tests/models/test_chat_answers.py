@@ -185,6 +185,31 @@ def test_drawing_is_repeatable_with_a_seed(model):
     assert torch.equal(state, torch.random.get_rng_state())
 
 
+@pytest.mark.parametrize("temperature", [1e-300, 5e-324, 1e-40, 1e-9])
+def test_a_tiny_temperature_takes_the_likeliest_tokens(model, temperature):
+    question = ask("What?", picture("red"))
+    drawn = model.invoke(question, temperature=temperature, seed=3)
+    assert drawn.content == model.invoke(question).content
+
+
+@pytest.mark.parametrize("temperature", [1e9, 1e38, 1e300])
+def test_a_huge_temperature_draws_from_all_tokens(model, temperature):
+    drawn = [model.invoke("x", temperature=temperature, seed=seed).content for seed in range(3)]
+    assert len(set(drawn)) == 3
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_a_temperature_sharpens_or_flattens(qwen_checkpoint, temperature):
+    """The share of the likeliest first token is that of the softmax at that temperature."""
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=1)
+    one, two = (
+        [model.invoke("x", temperature=t, seed=seed).content for seed in range(200)]
+        for t in (1.0, temperature)
+    )
+    likeliest = model.invoke("x").content
+    assert (two.count(likeliest) > one.count(likeliest)) == (temperature < 1)
+
+
 def test_drawing_follows_the_models_probabilities(qwen_checkpoint):
     """Of 300 first tokens the likeliest comes about as often as its probability says."""
     model = ChatTransformers(
@@ -213,6 +238,8 @@ def test_log_probabilities(model):
     [
         {"max_tokens": 0},
         {"temperature": -1},
+        {"temperature": math.nan},
+        {"temperature": math.inf},
         {"seed": -1},
         {"stop": [""]},
         {"timeout": 0},

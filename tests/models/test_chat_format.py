@@ -112,3 +112,9 @@ def test_no_messages_and_no_real_messages():
         turns_of()
     with pytest.raises(ModelError, match="remove"):
         turns_of(RemoveMessage(id="1"))
+
+
+@pytest.mark.parametrize("content", ["caf\udce9?", [{"type": "text", "text": "\ud83d"}]])
+def test_half_a_character_is_named(content):
+    with pytest.raises(ModelError, match="half a character"):
+        chat_turns([HumanMessage(content)], load=None)

@@ -3,12 +3,15 @@
 import builtins
 import json
 import logging
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 import torch
+from langchain_core.messages import HumanMessage
+from PIL import Image
 
 from langgraph_mai.models import ChatTransformers, ModelError
 
@@ -95,9 +98,92 @@ def test_weights_of_another_shape(qwen_checkpoint, tmp_path):
     assert "do not have the shapes" in failure(folder)
 
 
-def test_a_damaged_config(qwen_checkpoint, tmp_path):
-    (broken(qwen_checkpoint, tmp_path / "a") / "config.json").write_text("{")
-    assert "JSON" in failure(tmp_path / "a")
+@pytest.mark.parametrize("part", ["text_config", "vision_config"])
+def test_fewer_layers_than_weights(qwen_checkpoint, tmp_path, part):
+    """transformers leaves the rest out without a word."""
+    config = json.loads((qwen_checkpoint / "config.json").read_text())[part]
+    name = "num_hidden_layers" if part == "text_config" else "depth"
+    changes = {part: {**config, name: 1}}
+    if part == "vision_config":
+        changes[part]["deepstack_visual_indexes"] = [0, 0]
+    message = failure(broken(qwen_checkpoint, tmp_path / "a", **changes))
+    assert "weights of layers that its config.json does not count" in message
+
+
+def test_weights_that_a_model_can_do_without(qwen_checkpoint, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    path = broken(qwen_checkpoint, tmp_path / "a") / "model.safetensors"
+    weights = load_file(path)
+    embedding = next(name for name in weights if name.endswith("embed_tokens.weight"))
+    weights["lm_head.weight"] = weights[embedding].clone()  # tied: a second copy
+    weights["model.language_model.rotary_emb.inv_freq"] = torch.ones(8)
+    weights["mtp.fc.weight"] = torch.ones(4, 4)  # a head for training
+    save_file(weights, path, {"format": "pt"})
+    assert ChatTransformers(model=str(tmp_path / "a"), max_tokens=1).invoke("x")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe{}", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "config.json",
+        "generation_config.json",
+        "processor_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ],
+)
+def test_a_damaged_file_is_named(qwen_checkpoint, tmp_path, file, content):
+    (broken(qwen_checkpoint, tmp_path / "a") / file).write_bytes(content)
+    message = failure(tmp_path / "a")
+    assert f"The file {file} of" in message
+    assert "no JSON object" in message
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("config.json", "config.json"),
+        ("processor_config.json", "processor_config.json"),
+        ("tokenizer.json", "tokenizer.json"),
+    ],
+)
+def test_a_file_without_its_content_is_named(qwen_checkpoint, tmp_path, file, named):
+    (broken(qwen_checkpoint, tmp_path / "a") / file).write_text("{}")
+    assert named in failure(tmp_path / "a")
+
+
+def test_a_tokenizer_without_vocabulary(qwen_checkpoint, tmp_path):
+    path = broken(qwen_checkpoint, tmp_path / "a") / "tokenizer.json"
+    content = json.loads(path.read_text())
+    del content["model"]["vocab"]
+    path.write_text(json.dumps(content))
+    assert "look at tokenizer.json" in failure(tmp_path / "a")
+
+
+@pytest.mark.parametrize("token", [5, 999_999])
+def test_an_image_token_of_another_checkpoint(qwen_checkpoint, tmp_path, token):
+    folder = broken(qwen_checkpoint, tmp_path / "a", image_token_id=token)
+    block = {"type": "image", "image": Image.new("RGB", (64, 64))}
+    model = ChatTransformers(model=str(folder), max_tokens=1)
+    with pytest.raises(ModelError, match=f"gives image_token_id as {token}, but its tokenizer"):
+        model.invoke([HumanMessage([block, "x"])])
+    assert model.invoke("x")
+
+
+@pytest.mark.parametrize("name", ["x" * 3000, "~nobody-of-this-name/model", "a\0b", "\udce9"])
+def test_what_cannot_be_a_folder(name):
+    assert re.search("no model folder|no such folder", failure(name))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"foo": 1}, "'foo'"), ({"max_token": 5, "tempreture": 1}, "'max_token', 'tempreture'")],
+)
+def test_an_unknown_setting_is_named(settings, named):
+    with pytest.raises(TypeError, match=f"has no setting {named}; it has .*max_tokens"):
+        ChatTransformers(model="some/model", **settings)
 
 
 def test_an_unknown_type(qwen_checkpoint, tmp_path):
@@ -125,12 +211,13 @@ def test_a_text_only_checkpoint(qwen_checkpoint, tmp_path):
 
 def test_no_processor(qwen_checkpoint, tmp_path):
     folder = broken(qwen_checkpoint, tmp_path / "a", drop=["processor_config.json"])
-    assert "processor" in failure(folder)
+    assert "look at processor_config.json" in failure(folder)
 
 
-def test_no_tokenizer(qwen_checkpoint, tmp_path):
-    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["tokenizer.json"])
-    assert "tokenizer" in failure(folder)
+@pytest.mark.parametrize("drop", [["tokenizer.json"], ["tokenizer.json", "tokenizer_config.json"]])
+def test_no_tokenizer(checkpoint, tmp_path, drop):
+    folder = broken(checkpoint, tmp_path / "a", drop=drop)
+    assert "has no tokenizer (tokenizer.json)" in failure(folder)
 
 
 def test_no_chat_template(checkpoint, tmp_path):
