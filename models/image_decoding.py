@@ -3,6 +3,9 @@
 import io
 import math
 import re
+import threading
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
@@ -32,6 +35,9 @@ _LOOKS_LIKE = (
     (re.compile(rb"version https://git-lfs"), "a Git LFS pointer"),
     (re.compile(rb"\s*[\[{]"), "JSON"),
 )
+
+
+_changing_filters = threading.Lock()
 
 
 class ImageError(ValueError):
@@ -66,15 +72,7 @@ def decode_image(data: bytes, name: str) -> Picture:
     """
     if not data:
         raise ImageError(f"{name} is empty (0 bytes).")
-    try:
-        opened = Image.open(io.BytesIO(data), formats=_FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_large(name) from error
-    except UnidentifiedImageError as error:
-        raise ImageError(_not_a_picture(data, name)) from error
-    except Exception as error:
-        raise _damaged(name, error) from error
-    return normalize_image(opened, name)
+    return _despite_warnings(lambda: _decode(data, name))
 
 
 def normalize_image(opened: Image.Image, name: str) -> Picture:
@@ -86,25 +84,7 @@ def normalize_image(opened: Image.Image, name: str) -> Picture:
     Raises:
         ImageError: Truncated, damaged, without pixels, or more than `MAX_PIXELS`.
     """
-    if opened.width * opened.height > MAX_PIXELS:
-        raise _too_large(name)
-    if not opened.width or not opened.height:
-        raise ImageError(f"{name} has no pixels ({opened.width} x {opened.height}).")
-    try:
-        opened.load()
-        upright = _upright(opened)
-        rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
-        image = _fit(rgb)
-    except Exception as error:
-        raise _damaged(name, error) from error
-    untouched = (
-        opened.mode == "RGB"
-        and not opened.has_transparency_data
-        and not getattr(opened, "is_animated", False)
-        and upright is opened
-        and image is rgb
-    )
-    return Picture(image=image, format=opened.format, untouched=untouched)
+    return _despite_warnings(lambda: _normalize(opened, name))
 
 
 def encode_image(picture: Picture) -> tuple[bytes, str]:
@@ -121,11 +101,67 @@ def encode_image(picture: Picture) -> tuple[bytes, str]:
     return stream.getvalue(), "image/png"
 
 
+def _despite_warnings(read: Callable[[], Picture]) -> Picture:
+    """Read a picture; where the program makes warnings errors, Pillow's do not refuse it.
+
+    Pillow warns of what it can do without, such as broken EXIF data. Warning filters belong to the
+    whole process, so they are only changed where one of them is in the way, and one at a time.
+    """
+    try:
+        return read()
+    except Warning:
+        with _changing_filters, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+            return read()
+
+
+def _decode(data: bytes, name: str) -> Picture:
+    try:
+        opened = Image.open(io.BytesIO(data), formats=_FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(name) from error
+    except UnidentifiedImageError as error:
+        raise ImageError(_not_a_picture(data, name)) from error
+    except Warning:
+        raise
+    except Exception as error:
+        raise _damaged(name, error) from error
+    return _normalize(opened, name)
+
+
+def _normalize(opened: Image.Image, name: str) -> Picture:
+    if opened.width * opened.height > MAX_PIXELS:
+        raise _too_large(name)
+    if not opened.width or not opened.height:
+        raise ImageError(f"{name} has no pixels ({opened.width} x {opened.height}).")
+    try:
+        opened.load()
+        upright = _upright(opened)
+        rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
+        image = _fit(rgb)
+    except Image.DecompressionBombWarning as error:
+        raise _too_large(name) from error
+    except Warning:
+        raise
+    except Exception as error:
+        raise _damaged(name, error) from error
+    untouched = (
+        opened.mode == "RGB"
+        and not opened.has_transparency_data
+        and not getattr(opened, "is_animated", False)
+        and upright is opened
+        and image is rgb
+    )
+    return Picture(image=image, format=opened.format, untouched=untouched)
+
+
 def _upright(image: Image.Image) -> Image.Image:
     """Apply the EXIF orientation; the same object if there is nothing to turn."""
     try:
         if image.getexif().get(0x0112, 1) in range(2, 9):
             return ImageOps.exif_transpose(image)
+    except Warning:
+        raise
     except Exception:  # noqa: BLE001  unreadable EXIF data says nothing about the pixels
         return image
     return image

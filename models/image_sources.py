@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .image_decoding import ImageError
+from .image_store import check_not_gone
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Larger files are refused."""
@@ -132,6 +133,7 @@ def _read_file(path: Path) -> bytes:
         problem = _problem(status)
         data = b"" if problem else path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
+        check_not_gone(path)
         raise ImageError(f"There is no file {name}.") from error
     except PermissionError as error:
         raise ImageError(f"The file {name} may not be read by this user.") from error

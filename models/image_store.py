@@ -6,14 +6,19 @@ import re
 import tempfile
 from pathlib import Path
 
+from .image_decoding import ImageError
+
 CACHE_VARIABLE = "LANGGRAPH_MAI_CACHE"
+
+_NAME = re.compile(r"[0-9a-f]{64}\.\w+")
 
 
 def store_image(data: bytes, mime_type: str) -> Path:
     """Store encoded bytes once, under their SHA-256.
 
     Pictures go to the folder `images` below `$LANGGRAPH_MAI_CACHE`, or below
-    `~/.cache/langgraph-mai`; if that cannot be written, below the system's temporary folder.
+    `~/.cache/langgraph-mai`; if that cannot be written, or this user has no home folder, below the
+    system's temporary folder.
 
     Args:
         data: The bytes of an image file.
@@ -23,25 +28,34 @@ def store_image(data: bytes, mime_type: str) -> Path:
         The absolute path.
 
     Raises:
-        OSError: None of the folders can be written.
+        ImageError: None of the folders can be written, or the chosen one is below the home folder
+            of a user that there is not.
     """
     ending = mime_type.removeprefix("image/").split("+")[0]
     name = f"{hashlib.sha256(data).hexdigest()}.{ending}"
-    try:
-        return _write_once(_cache_folder() / name, data)
-    except OSError:
-        return _write_once(_temporary_folder() / name, data)
+    for folder in _folders():
+        try:
+            return _write_once(folder / name, data)
+        except OSError as error:
+            reason = error.strerror or str(error)
+    raise ImageError(
+        f"A picture cannot be stored in {folder} ({reason}); set {CACHE_VARIABLE} to a folder that "
+        "can be written."
+    )
 
 
 def read_stored(name: str) -> bytes | None:
-    """The bytes that `store_image` wrote to a file of this name; None if they are gone.
+    """The bytes that `store_image` wrote to a file of this name; None if they cannot be read.
 
     Args:
         name: The file's name without its folder; anything else is not looked for.
+
+    Raises:
+        ImageError: The chosen folder is below the home folder of a user that there is not.
     """
-    if not re.fullmatch(r"[0-9a-f]{64}\.\w+", name):
+    if not _NAME.fullmatch(name):
         return None
-    for folder in (_cache_folder(), _temporary_folder()):
+    for folder in _folders():
         try:
             return (folder / name).read_bytes()
         except OSError:
@@ -49,16 +63,35 @@ def read_stored(name: str) -> bytes | None:
     return None
 
 
-def _cache_folder() -> Path:
-    chosen = os.environ.get(CACHE_VARIABLE)
-    base = Path(chosen).expanduser() if chosen else Path("~/.cache/langgraph-mai").expanduser()
-    return base.absolute() / "images"
+def check_not_gone(path: Path) -> None:
+    """Say that a file which is not there was a stored picture, if it was one.
+
+    Raises:
+        ImageError: It was.
+    """
+    if _NAME.fullmatch(path.name) and path.parent in _folders():
+        raise ImageError(
+            f"The stored picture {path.name!r} is gone: the folder {path.parent} was emptied "
+            "since; give the picture again."
+        )
 
 
-def _temporary_folder() -> Path:
+def _folders() -> list[Path]:
+    """Where pictures may be, in the order of preference."""
     # The user's id keeps the users of a shared machine apart.
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    return Path(tempfile.gettempdir()).absolute() / f"langgraph-mai-{user}" / "images"
+    temporary = Path(tempfile.gettempdir()) / f"langgraph-mai-{user}"
+    chosen = os.environ.get(CACHE_VARIABLE)
+    try:
+        bases = [Path(chosen or "~/.cache/langgraph-mai").expanduser(), temporary]
+    except RuntimeError as error:  # this user has no home folder, or there is no such user
+        if chosen and not re.match(r"~(/|$)", chosen):
+            raise ImageError(
+                f"{CACHE_VARIABLE} is {chosen!r}, but there is no such user's home folder; set it "
+                "to another folder."
+            ) from error
+        bases = [temporary]
+    return [base.absolute() / "images" for base in bases]
 
 
 def _write_once(path: Path, data: bytes) -> Path:

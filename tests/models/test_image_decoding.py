@@ -2,6 +2,7 @@
 
 import io
 import struct
+import warnings
 import zlib
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from langgraph_mai.models import ImageError, load_image
+from langgraph_mai.models import ImageError, image_reference, load_image
 
 RED, WHITE, BLUE = (220, 30, 30), (255, 255, 255), (30, 30, 220)
 
@@ -72,9 +73,35 @@ def test_exif_orientation_is_applied(tmp_path, orientation, kind):
     assert_flag(load(tmp_path, encoded(sideways, kind, exif=exif)))
 
 
-@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")  # Pillow tells of it; the picture is fine
-def test_unreadable_exif_does_not_spoil_a_picture(tmp_path):
-    assert_flag(load(tmp_path, encoded(flag(), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")))
+@pytest.mark.parametrize("filters", ["default", "error", "ignore"])
+@pytest.mark.parametrize(
+    "exif",
+    [
+        b"Exif\0\0MM\0*\xff\xff\xff\xff",  # Pillow warns of it
+        b"Exif\0\0XX\0*\0\0\0\x08",
+        b"Exif\0\0",
+        b"Exif\0\0MM\0*\0\0\0\x08\0\x09\x01",
+    ],
+)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_unreadable_exif_does_not_spoil_a_picture(tmp_path, filters, exif, kind):
+    data = encoded(flag(), kind, exif=exif)
+    with warnings.catch_warnings(record=filters == "default"):
+        warnings.simplefilter(filters)
+        before = list(warnings.filters)
+        assert_flag(load(tmp_path, data))
+        assert_flag(load_image(image_reference(Image.open(io.BytesIO(encoded(flag(), kind))))))
+        assert warnings.filters == before
+
+
+def test_broken_exif_keeps_what_can_be_read(tmp_path):
+    """The orientation counts whether warnings are errors or not."""
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x02\x01\x12\0\x03\0\0\0\x01\0\x03\0\0"
+    upside_down = flag().transpose(Image.Transpose.ROTATE_180)
+    for filters in ("ignore", "error"):
+        with warnings.catch_warnings():
+            warnings.simplefilter(filters)
+            assert_flag(load(tmp_path, encoded(upside_down, "JPEG", exif=exif)))
 
 
 def test_transparent_parts_are_white(tmp_path):

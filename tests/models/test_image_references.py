@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from langgraph_mai.models import ImageError, image_reference, load_image
+from langgraph_mai.models import ImageError, image_block, image_reference, load_image
 
 
 def png(colour="red", size=(40, 40)):
@@ -223,6 +223,64 @@ def test_an_unwritable_cache_folder_is_replaced_by_a_temporary_one(tmp_path, mon
     reference = image_reference(png())
     assert Path(reference).is_relative_to(tmp_path / "tmp")
     assert_red(load_image(reference))
+
+
+@pytest.fixture
+def homeless(monkeypatch, tmp_path):
+    """A user that the system has no entry for, as in many containers."""
+    pwd = pytest.importorskip("pwd", reason="Windows has a home folder for everyone")
+
+    def unknown(*_):
+        raise KeyError("no such user")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("chosen", [None, "~", "~/pictures"])
+def test_without_a_home_folder_a_temporary_one_is_taken(homeless, monkeypatch, chosen):
+    monkeypatch.delenv("LANGGRAPH_MAI_CACHE")
+    if chosen:
+        monkeypatch.setenv("LANGGRAPH_MAI_CACHE", chosen)
+    reference = image_reference(png())
+    assert Path(reference).is_relative_to(homeless)
+    assert_red(load_image(reference))
+
+
+def test_the_cache_folder_of_nobody(monkeypatch):
+    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", "~nobody-of-this-name/x")
+    with pytest.raises(ImageError, match="LANGGRAPH_MAI_CACHE is '~nobody-of-this-name/x'"):
+        image_reference(png())
+
+
+def test_nowhere_to_store(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(blocked))
+    monkeypatch.setattr("tempfile.tempdir", str(blocked))
+    with pytest.raises(ImageError, match="set LANGGRAPH_MAI_CACHE to a folder"):
+        image_reference(png())
+
+
+@pytest.mark.parametrize("use", [load_image, image_block])
+def test_a_stored_picture_that_vanished(use):
+    reference = image_reference(png("pink"))
+    Path(reference).unlink()
+    with pytest.raises(ImageError, match="The stored picture .* is gone") as raised:
+        use(reference)
+    assert "\n" not in str(raised.value)
+    assert image_reference(png("pink")) == reference
+    assert use(reference)
+
+
+def test_a_stored_picture_that_was_damaged():
+    reference = image_reference(png("navy", (400, 400)))
+    Path(reference).write_bytes(Path(reference).read_bytes()[:30])
+    with pytest.raises(ImageError, match="truncated|damaged|not a picture"):
+        load_image(reference)
+    assert load_image(image_reference(png("navy", (400, 400)))).size == (400, 400)
 
 
 def test_many_writers_at_once_leave_one_whole_file(tmp_path, monkeypatch):
