@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from langgraph.channels import LastValue
-from langgraph.channels.base import MISSING
 from typing_extensions import override
 
 
@@ -31,12 +30,13 @@ class Given(LastValue[Any]):
 
     @override
     def checkpoint(self) -> Any:
-        return MISSING if self.value is MISSING else (self.value, self._ended)
+        value = super().checkpoint()
+        return (value, self._ended) if self.is_available() else value
 
     @override
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        channel = self.__class__(self.typ, self.key)
-        if checkpoint is not MISSING:
+        channel = super().from_checkpoint(checkpoint)
+        if channel.is_available():
             channel.value, channel._ended = checkpoint
             channel._former = channel._ended
         return channel
@@ -48,14 +48,14 @@ class Given(LastValue[Any]):
         if values:
             super().update(values)
         elif self._former:  # A new run has begun, without a value of its own.
-            self.value = MISSING
+            self.value = type(self)(self.typ).value
         # Else the end was none: a deferred node, or one reached by `Send`, still ran.
         self._ended = self._former = False
         return True
 
     @override
     def finish(self) -> bool:
-        if self._ended or self.value is MISSING:
+        if self._ended or not self.is_available():
             return False
         self._ended = True
         return True

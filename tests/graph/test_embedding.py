@@ -180,13 +180,21 @@ def test_an_interrupted_run_still_has_its_question():
 
 def test_a_failed_run_can_be_resumed_with_what_it_was_given():
     small, large = models("direct")
-    small.script["direct"] = large.script["direct"] = RuntimeError("busy")
-    inner = create_mai(small, large, prompts=PROMPTS)
-    graph = with_nodes_before(inner, InMemorySaver())
-    with pytest.raises(MAIError):
-        graph.invoke({"question": "Is it red?"}, THREAD)
-    small.script["direct"] = large.script["direct"] = "yes"
-    assert graph.invoke(None, THREAD)["answer"] == "yes"
+    failures = [RuntimeError("busy")]
+
+    def fails_once(_state):
+        if failures:
+            raise failures.pop()
+
+    graph = StateGraph(MAIState)
+    graph.add_node("before", fails_once)
+    graph.add_node("after", lambda _state: {})
+    graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
+    graph.add_edge(START, "before").add_edge("before", "after").add_edge("after", "mai")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError, match="busy"):
+        compiled.invoke({"question": "Is it red?"}, THREAD)
+    assert compiled.invoke(None, THREAD)["answer"] == "yes"
     assert asked_by(small) == "Is it red?"
 
 
