@@ -23,6 +23,8 @@ _LETTER_FIRST = re.compile(
 _CONCLUSION = re.compile(
     r"(?:so|thus|therefore|hence|overall|in conclusion|in summary|finally)\b", re.IGNORECASE
 )
+_LISTED_LETTERS = re.compile(r"(?<![\w'])[A-Z]\)? ?(?:and|or|&|/|,) ?\(?[A-Z](?![\w'])")
+_LETTER_A = re.compile(r"(?<![\w'])[Aa](?![\w'])")
 _FEW_SENTENCES = 2
 
 
@@ -110,7 +112,15 @@ class _Options:
             scope = said[-1]
         else:
             return None
-        return None if hedges(scope) else self.one(named_options(comparison_key(scope), self._keys))
+        if hedges(scope):
+            return None
+        letter_texts = any(len(key) == 1 and len(key[0]) == 1 for key in self._keys.values())
+        if letter_texts and _LISTED_LETTERS.search(scope):
+            return None
+        named = named_options(comparison_key(scope), self._keys)
+        if _LETTER_A.search(scope):  # An article, or the option whose text is this letter.
+            named |= {letter for letter, key in self._keys.items() if key == ("a",)}
+        return self.one(named)
 
     def _with_text(self, text: str) -> str | None:
         """The letter of the option with this text or number; "" if there are several; or None."""

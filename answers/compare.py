@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 from .answer import Answer, Verdict
@@ -9,27 +10,23 @@ from .lists import read_items
 from .number import whole_number
 from .number_formats import Number
 from .text import comparison_key
-from .words import content_words, word_list
+from .words import telling_words, word_list
 
 FREE_TEXT_OVERLAP = 0.6
-"""Two free texts agree from this share of common content words on (F1 of the two bags of words)."""
+"""Two free texts can agree from this share of common words on (F1 of the two bags of words)."""
 
 _NEGATIONS = frozenset(word_list("no not never none nobody nothing neither nor without"))
-_CONTRASTS = (
-    frozenset(word_list("red orange yellow green blue purple pink brown black white grey gray")),
-    frozenset(word_list("left right above below behind front top bottom")),
-    frozenset(word_list("man woman boy girl")),
-)
 
 
 def agree(a: Answer, b: Answer) -> Verdict:
     """Whether two answers say the same. Symmetric.
 
     - yes_no and choice: the same word or letter.
-    - number: the same value (up to float noise), or one is the other rounded to fewer decimals with
-      at least two digits left ("12" and "12.4", not "2" and "2.4"); and no two different units.
+    - number: the same value (whole numbers exactly, others up to float noise), or one is the other
+      rounded to fewer decimals with at least two digits left ("12" and "12.4", not "2" and "2.4");
+      and no two different units.
     - short_text: as numbers where both are numbers, as lists where both are lists, else the same
-      normalised words, plural or singular.
+      normalised words, plural or singular. Numbers that name something ("#" forms): as written.
     - list: the same items in any order, each as often; numbers in them exactly.
     - free_text: see `free_texts_agree`.
 
@@ -45,7 +42,8 @@ def agree(a: Answer, b: Answer) -> Verdict:
             same = _same_items(x, y)
         case str() as x, str() as y:
             if a.kind == "short_text":
-                same = _same_text(x, y) or _same_list(a.text, b.text)
+                named = x.startswith("#") or y.startswith("#")
+                same = x == y if named else _same_text(x, y) or _same_list(a.text, b.text)
             elif a.kind == "free_text":
                 same = free_texts_agree(x, y)
             else:
@@ -58,27 +56,48 @@ def agree(a: Answer, b: Answer) -> Verdict:
 def free_texts_agree(a: str, b: str) -> bool:
     """Whether two descriptions say about the same: a default, made to be replaced.
 
-    They must share `FREE_TEXT_OVERLAP` of their content words, mention the same numbers, both hold
-    a negation or neither, and not name different colours, sides or people.
+    They must share `FREE_TEXT_OVERLAP` of their words (all but articles, auxiliaries and the like),
+    mention the same numbers, and both hold a negation or neither. One may add words to the other,
+    but not put them in another order ("the dog chases the cat") nor put other words in their place
+    (a colour, a side, "off" for "on"): that would say something else, or may.
     """
-    words_a, words_b = content_words(a), content_words(b)
-    if not words_a or not words_b:
+    words_a, words_b = telling_words(a), telling_words(b)
+    if a == b or not words_a or not words_b:
         return a == b
     bag_a, bag_b = Counter(words_a), Counter(words_b)
     if _numbers(bag_a) != _numbers(bag_b) or _negated(bag_a) != _negated(bag_b):
         return False
-    for contrast in _CONTRASTS:
-        named_a, named_b = contrast & bag_a.keys(), contrast & bag_b.keys()
-        if not (named_a <= named_b or named_b <= named_a):
-            return False
     overlap = 2 * (bag_a & bag_b).total() / (bag_a.total() + bag_b.total())
-    return overlap >= FREE_TEXT_OVERLAP
+    return overlap >= FREE_TEXT_OVERLAP and _only_adds(words_a, words_b)
+
+
+def _only_adds(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether two texts hold their common words in one order, and nowhere replace words."""
+    common = set(a) & set(b)
+    runs_a, runs_b = _runs(a, common), _runs(b, common)
+    return len(runs_a) == len(runs_b) and all(
+        word_a == word_b and not (own_a and own_b)
+        for (own_a, word_a), (own_b, word_b) in zip(runs_a, runs_b, strict=True)
+    )
+
+
+def _runs(words: Sequence[str], common: set[str]) -> list[tuple[bool, str]]:
+    """The common words ("" for the end), each with whether the text's own words come before it."""
+    runs: list[tuple[bool, str]] = []
+    own = False
+    for word in (*words, ""):
+        if word in common or not word:
+            runs.append((own, word))
+        own = word not in common
+    return runs
 
 
 def _same_number(a: Number, b: Number) -> bool:
     if a.unit and b.unit and a.unit != b.unit:
         return False
-    if math.isclose(a.value, b.value, rel_tol=1e-9, abs_tol=1e-12):
+    if a.value.is_integer() and b.value.is_integer():
+        return a.value == b.value
+    if math.isclose(a.value, b.value, rel_tol=1e-12, abs_tol=1e-12):
         return True
     return _rounds_to(a.value, b.value) or _rounds_to(b.value, a.value)
 
@@ -108,7 +127,7 @@ def _same_items(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
 def _item_key(item: str) -> tuple[str, ...]:
     """What makes two items of lists the same: the value and unit, or the words."""
     if number := whole_number(item):
-        return (f"{number.value:.12g}", number.unit.strip("%"))
+        return (repr(number.value), number.unit.strip("%"))
     return comparison_key(item)
 
 
@@ -127,7 +146,7 @@ def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
         0 < len(rest) <= 2
         and named[: len(bare)] == bare
         and all(word[-1].isdigit() for word in bare)
-        and not any(word[-1].isdigit() for word in rest)
+        and all(len(word) > 2 and word.isalpha() for word in rest)  # "12 b" is another than "12".
     )
 
 

@@ -41,9 +41,12 @@ _ADVERB = re.compile(
 _EXPLANATION = re.compile(
     r"^(?:explanation|reasoning|rationale|justification|because)\b", re.IGNORECASE | re.MULTILINE
 )
+# At the start of a sentence, also after "A." or "5.", which end none by themselves; within one
+# only where it can mean nothing else.
 _CORRECTION = re.compile(
-    r"^(?:but |no,? |oh,? |hmm,? )*(?:wait|actually|correction|i misread|i made a mistake"
-    r"|on second (?:thought|look)|scratch that|i mean)\b",
+    r"(?:(?<=[.!?;…\n])[\s\"')\]]*(?:but |no[,.]? |oh,? |hmm,? )*+(?:wait|actually|correction"
+    r"|i misread|i made a mistake|on second (?:thought|look)|scratch that|i mean)"
+    r"|(?<=[,-]) ?(?:but |oh,? )?(?:no,? (?:wait|actually)|scratch that|on second thought))\b",
     re.IGNORECASE,
 )
 _UNFINISHED = re.compile(
@@ -107,7 +110,7 @@ def final_answer(output: str) -> FinalAnswer | None:
         return _unless_empty("".join(keys[-1]), marked=True)
     for marked in _marked_answers(text):
         answer = _before_explanation(marked)
-        if any(_CORRECTION.match(sentence) for sentence in sentences(answer)[1:]):
+        if _CORRECTION.search(answer):
             return None
         return _unless_empty(answer, marked=True)
     return _unless_empty(_before_explanation(_corrected(text)), marked=False)
@@ -153,11 +156,9 @@ def _before_explanation(text: str) -> str:
 
 def _corrected(text: str) -> str:
     """What follows the last correction ("Wait, it is ..."); all of the text if there is none."""
-    said = sentences(text)
-    for index in range(len(said) - 1, 0, -1):
-        if correction := _CORRECTION.match(said[index]):
-            rest = said[index][correction.end() :].lstrip(" ,:;-")
-            return "\n".join([rest, *said[index + 1 :]])
+    for correction in reversed(list(_CORRECTION.finditer(text))):
+        if rest := text[correction.end() :].lstrip(" ,.:;-\n"):
+            return "\n".join(sentences(rest))
     return text
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
 from itertools import pairwise
 
 from .words import word_list
@@ -54,6 +55,8 @@ _UNITS = {
         "min": "min mins minute minutes",
         "h": "h hr hrs hour hours",
         "days": "day days",
+        "weeks": "week weeks",
+        "months": "month months",
         "years": "year years yr yrs",
         "°": "° degree degrees",
         "°C": "°c celsius",
@@ -70,7 +73,7 @@ _NUMBER = re.compile(
     rf"(?P<sign>{_SIGN})(?P<currency>{_CURRENCY})(?:"
     # Not within a word, a list without blanks, a date, a time, or a name (COVID-19).
     r"(?<![\w^.])(?<!\d[,/:])(?<![A-Za-z]-)"
-    rf"(?:(?P<over>\d{{1,15}})/(?P<under>\d{{1,15}})(?![/\d])|(?P<digits>{_DIGITS}))"
+    rf"(?:(?P<over>\d{{1,3}})/(?P<under>\d{{1,3}})(?![/\d])|(?P<digits>{_DIGITS}))"
     r"(?:e(?P<e>[-+]?\d{1,3})| ?[×x*] ?10\^\{?(?P<power>-?\d{1,3})\}?)?"
     rf"|\b(?P<words>(?:{_WORD})(?:(?:[ -]| and )(?:{_WORD}))*)\b(?!-\w))",
     re.IGNORECASE,
@@ -79,6 +82,12 @@ _SCALE = re.compile(
     r" ?((?i:hundred|thousand|million|billion|trillion|mn|mln|mio|bn|tn|lakh|crore)|[kKMB]"
     r"|(?<=\d)T)(?!\w)"
 )
+# Letters beside a number make it a code (flight BA 117, house 12 M), unless they are a unit.
+_CODE_BEFORE = re.compile(r"(?<![\w'.-])[A-Z]{1,4}[ /-]?$")
+_CODE_AFTER = re.compile(r" ?(?:[A-Z]{1,4}|(?<= )[b-z])(?![\w'])")
+# Digits that are no number of their own beside a number make it part of a code: (555) 123-4567.
+_GROUP_BEFORE = re.compile(r"\d[ ()/-]{1,3}$")
+_GROUP_AFTER = re.compile(r"[ ()/-]{1,3}\d")
 _MILLIONS = re.compile(r"m\b")  # After a currency only: "$5m"; else it is metres.
 _UNIT = re.compile(
     r" ?(%|[Pp]er ?cent\b|[Pp]ercentage points?\b|km/h\b|m/s\b|°[CF]?|[$€£¥₹]|[A-Za-z]+\b)"
@@ -94,6 +103,7 @@ _BOUND = re.compile(
     r"|below|at least|at most|up to|nearly|almost|exceeds?|exceeding|beyond)|[<>≤≥]) ?$",
     re.IGNORECASE,
 )
+_LEADING_ZERO = re.compile(r"0\d")
 _RANGE = re.compile(r" ?(?:-|to|~|±) ?", re.IGNORECASE)
 # "One" is a number in "there is one", "one dog"; in "the left one" or "one of them" it is none.
 _ONE_COUNTS_AFTER = re.compile(
@@ -105,6 +115,8 @@ _ONE_IS_PRONOUN_BEFORE = re.compile(
     r" (?:of|can|could|may|might|must|should|would|that|which|who)\b", re.IGNORECASE
 )
 _PREFIXED = ("$", "€", "£", "¥", "₹")
+_EXACT = 2**53  # From here on a float no longer holds every whole number.
+_TINY = 1e-12  # Below, decimals are shown as 1e-13.
 _NEAR = 30  # How many characters before a number can tell what it is.
 
 
@@ -128,7 +140,8 @@ class NumberMention:
 def number_mentions(text: str) -> list[NumberMention]:
     """The numbers of a plain text that are exact values, in order.
 
-    No bounds ("more than 5"), ranges ("5 to 7"), ratios, dates, ordinals, or parts of names.
+    No bounds ("more than 5"), ranges ("5 to 7"), ratios, dates, ordinals, or parts of names and
+    codes ("BA 117", "(555) 123-4567", "12B", "007").
     """
     found = [mention for match in _NUMBER.finditer(text) if (mention := _mention(text, match))]
     in_range = {
@@ -137,7 +150,19 @@ def number_mentions(text: str) -> list[NumberMention]:
         if _RANGE.fullmatch(text, first.end, second.start)
         for mention in (first, second)
     }
-    return [mention for mention in found if mention not in in_range]
+    exact = [mention for mention in found if mention not in in_range]
+    starts, ends = ({getattr(m, side) for m in exact} for side in ("start", "end"))
+    return [mention for mention in exact if not _in_digit_groups(text, mention, starts, ends)]
+
+
+def _in_digit_groups(text: str, mention: NumberMention, starts: set[int], ends: set[int]) -> bool:
+    """Whether digits that belong to no number (of those starts and ends) stand beside this one."""
+    near = max(0, mention.start - 4)
+    before = _GROUP_BEFORE.search(text[near : mention.start])
+    if before and near + before.start() + 1 not in ends:
+        return True
+    after = _GROUP_AFTER.match(text, mention.end)
+    return after is not None and starts.isdisjoint(range(mention.end, after.end()))
 
 
 def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
@@ -152,19 +177,42 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
     ):
         return None
     currency = _unit(match["currency"])
-    if scale := _SCALE.match(text, end):
+    scale = _SCALE.match(text, end)
+    if scale:
         word = scale[1] if len(scale[1]) == 1 else scale[1].lower()
-        value, end = value * _SCALES[word], scale.end()
+        value, end = _scaled(value, _SCALES[word]), scale.end()
     elif currency and _MILLIONS.match(text, end):
-        value, end = value * 1e6, end + 1
+        value, end = _scaled(value, 1e6), end + 1
     unit = ""
     if (written := _UNIT.match(text, end)) and (unit := _unit(written[1])):
         end = written.end()
     if _BROKEN.match(text, end) or not math.isfinite(value):
         return None
+    if scale and not _is_scale(scale, match["digits"] or "", currency or unit):
+        return None
+    if not (currency or unit) and not match["words"]:
+        coded_after = not scale and _CODE_AFTER.match(text, end)
+        if coded_after or _CODE_BEFORE.search(before):
+            return None
     if match["sign"].strip().lower() in ("-", "minus", "negative"):
         value = 0.0 - value  # Never the float -0.0.
     return NumberMention(Number(value, currency or unit), match.start(), end)
+
+
+def _is_scale(scale: re.Match[str], digits: str, unit: str) -> bool:
+    """Whether letters multiply the number before them.
+
+    A single one does with a currency ("$12 B") or attached to a decimal ("1.2M"); "k" attached to
+    any number. "12B" may be a room.
+    """
+    if len(scale[1]) > 1 or unit in _PREFIXED:
+        return True
+    return not scale[0].startswith(" ") and (scale[1] in "kK" or "." in digits)
+
+
+def _scaled(value: float, scale: float) -> float:
+    """The product in decimals: 2.3 million is 2300000, not 2299999.9999999995."""
+    return float(Decimal(repr(value)) * Decimal(scale))
 
 
 def _unit(written: str) -> str:
@@ -176,12 +224,17 @@ def _unit(written: str) -> str:
 
 
 def _digits_value(match: re.Match[str]) -> float | None:
+    """The value of digits; None where they are no quantity or more than a float can hold."""
+    if any(_LEADING_ZERO.match(match[part] or "") for part in ("over", "under", "digits")):
+        return None
     if match["under"]:
         return int(match["over"]) / int(match["under"]) if int(match["under"]) else None
     digits = match["digits"].replace(" ", "")
     if _EUROPEAN.fullmatch(digits):
         digits = digits.replace(".", "").replace(",", ".")
-    return float(f"{digits.replace(',', '')}e{match['e'] or match['power'] or 0}")
+    exponent = match["e"] or match["power"]
+    value = float(f"{digits.replace(',', '')}e{exponent or 0}")
+    return value if exponent or value < _EXACT else None
 
 
 def _spelled_value(words: str) -> float | None:
@@ -206,8 +259,18 @@ def _spelled_value(words: str) -> float | None:
 
 
 def format_number(value: float, unit: str = "") -> str:
-    """A number as people write it: "1234", "12%", "$5000000", "9 kg"."""
-    digits = f"{value:.0f}" if value.is_integer() else repr(value)
+    """A number as people write it: "1234", "12%", "$5000000", "9 kg".
+
+    With 15 digits at most after cutting decimals off, which is what a float holds of what was
+    written; more would be digits that nobody wrote.
+    """
+    digits = repr(value)
+    if value.is_integer() and abs(value) < _EXACT:
+        digits = f"{value:.0f}"
+    elif _TINY <= abs(value) < _EXACT:
+        exact = Decimal(digits)
+        last = Decimal(1).scaleb(min(exact.adjusted() - 14, 0))
+        digits = f"{exact.quantize(last, ROUND_DOWN).normalize():f}"
     if unit in _PREFIXED:
         return f"-{unit}{digits[1:]}" if value < 0 else unit + digits
     return digits + unit if unit in ("", "%") else f"{digits} {unit}"

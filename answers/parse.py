@@ -1,10 +1,12 @@
 """Reads a model's output as an answer of a given type."""
 
+import re
 from collections.abc import Sequence
 
 from .answer import Answer, AnswerType
 from .choice import read_choice
 from .final_answer import FinalAnswer, final_answer, whole_answer
+from .identifiers import asks_for_identifier
 from .lists import read_items
 from .number import read_number
 from .plain_text import plain, sentences
@@ -13,6 +15,8 @@ from .refusal import declines
 from .text import compared_form, normalised, read_short_text
 from .yes_no import read_yes_no
 
+# What a number that names something is more than: "1.10", "2024/001", "12B".
+_GROUPS = re.compile(r"\d[^\w\n]{1,3}\d|\d ?[A-Za-z]\b")
 _SPEAKER = "A: "  # Not taken off a choice, where it is a letter.
 
 
@@ -62,10 +66,11 @@ def _stated(final: FinalAnswer) -> str:
 
 
 def _number(final: FinalAnswer, question: str) -> Answer:
-    number = read_number(_stated(final), question)
-    if number is None:
+    stated = _stated(final)
+    number = read_number(stated, question)
+    if number is None or (asks_for_identifier(question) and _GROUPS.search(stated)):
         return Answer("number", None, final.text)
-    return Answer("number", number.value, _stated(final), number.unit)
+    return Answer("number", number.value, stated, number.unit)
 
 
 def _list(final: FinalAnswer, question: str) -> Answer:

@@ -10,6 +10,7 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
         **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", None),
         "⁄": "/",
+        "♯": "#",
         "。": ". ",
         "、": ", ",
         "，": ", ",

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from .answer import AnswerType
+from .identifiers import asks_for_identifier
 from .plain_text import plain, sentences
 
 _OPTION_LINE = re.compile(r"\s*(?:[(\[]([A-Za-z])[)\]]|([A-Z])[.):])[ \t]*(\S.*)")
 _BEFORE_INLINE = re.compile(r".*[?.:!,;)] *|\s*")
 _INLINE_OPTION = re.compile(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Z])[.):])[ \t]*(?=\S)")
+_NO_TEXT = re.compile(r"(?:.*[\s,])?(?:and|or|&|和|或|与)|\W*", re.IGNORECASE)
 _HEADING = re.compile(
     r"\s*(?:(?:the |answer )?(?:options|choices)(?: are)?)\s*:?\s*", re.IGNORECASE
 )
@@ -37,9 +39,9 @@ _ALTERNATIVE = re.compile(
 _NUMBER = re.compile(
     r"\bhow (?:many|much|old|tall|high|far|long|wide|deep|heavy|fast)\b"
     r"|\bwhat(?: is| was| are| were|'s)? (?:the )?(?:\w+ ){0,2}?(?:percentages?|percent|fraction"
-    r"|proportion|share|number|total|sum|average|mean|median|count|value|year"
+    r"|proportion|share|number of|total|sum|average|mean|median|count|value|year"
     r"|difference in)\b"
-    r"|\bwhich (?:year|number|percentage)\b"
+    r"|\bwhich (?:year|percentage)\b"
     r"|^(?:count|calculate|compute|add|sum up)\b|多少|几",
     re.IGNORECASE,
 )
@@ -60,7 +62,8 @@ def infer_answer_type(question: str, choices: Sequence[str] = ()) -> AnswerType:
     """The type that the answer to a question has: what "auto" means.
 
     Only clear forms decide: choices given or listed, "is there", "how many", "list", "describe".
-    Everything else is a short text, in which numbers and lists are compared as such.
+    Everything else is a short text, in which numbers and lists are compared as such: numbers that
+    name things too (a phone number, a version), since they are no quantities.
     """
     stem, listed = split_choices(question)
     if choices or listed:
@@ -74,6 +77,8 @@ def infer_answer_type(question: str, choices: Sequence[str] = ()) -> AnswerType:
         return "list"
     if _EXISTENCE.match(asked) or (_YES_NO.match(asked) and not _ALTERNATIVE.search(asked)):
         return "yes_no"
+    if asks_for_identifier(asked):
+        return "short_text"
     return "number" if _NUMBER.search(asked) else "short_text"
 
 
@@ -81,8 +86,10 @@ def split_choices(question: str) -> tuple[str, tuple[str, ...]]:
     """Takes the options that a question lists out of it.
 
     Options are lettered from A on, at least two, each on its line ("A. x", "(A) x", "A) x") or all
-    on one. A heading above them ("Options:") and a request below to answer with a letter go too,
-    since prompts say in their own way how to answer; other text below joins the question.
+    on one, which then ends the question: "(a) and (b) show curves. Which is steeper?" and "is it
+    A: left or B: right?" are plain questions. A heading above them ("Options:") and a request below
+    to answer with a letter go too, since prompts say in their own way how to answer; other text
+    below joins the question.
 
     Returns:
         The question without its options, and their texts; the question itself and () if it lists
@@ -112,8 +119,10 @@ def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], i
             inline.append(mark)
     if len(inline) >= 2:
         ends = [mark.start() for mark in inline[1:]] + [len(line)]
-        texts = (line[m.end() : end].strip(" ,;") for m, end in zip(inline, ends, strict=True))
-        return line[: inline[0].start()].rstrip(), tuple(texts), first + 1
+        texts = [line[m.end() : end].strip(" ,;") for m, end in zip(inline, ends, strict=True)]
+        below = (text for text in lines[first + 1 :] if not _ANSWER_FORMAT.fullmatch(text))
+        if all(map(_is_option, texts)) and not any(text.strip() for text in below):
+            return line[: inline[0].start()].rstrip(), tuple(texts), first + 1
     found: list[str] = []
     index = first
     while index < len(lines):
@@ -124,6 +133,11 @@ def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], i
             break
         index += 1
     return "", tuple(found), index
+
+
+def _is_option(text: str) -> bool:
+    """Whether a text between two letters of a line is an option: words, and no more sentences."""
+    return not _NO_TEXT.fullmatch(text) and "?" not in text and len(sentences(text)) == 1
 
 
 def _question_sentence(text: str) -> str:

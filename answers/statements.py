@@ -31,7 +31,7 @@ _CLAUSE_BREAK = re.compile(
 _IDIOM = re.compile(r"\bnot only\b|\bno (?:doubt|question)\b", re.IGNORECASE)
 _LACK = re.compile(r"\b(?:with no|without)\b.*", re.IGNORECASE)  # "a dog with no collar"
 _NEGATION = re.compile(
-    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|cannot|absent|missing|nowhere)\b|n't\b",
+    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|cannot|nowhere)\b|n't\b",
     re.IGNORECASE,
 )
 _SEEN = r"(?:present|visible|there|in|shown|seen|depicted|found)\b"
@@ -42,7 +42,20 @@ _DENIAL = re.compile(
     rf"|\b(?:is|are|was|were)(?: not|n't) (?:\w+ ){{0,2}}{_SEEN}"
     r"|\bi (?:can |could )?(?:see|find|spot) (?:no|none|nothing|neither)\b"
     rf"|^(?:no|neither|none|nothing) \w.*\b{_SEEN}"
-    r"|^no (?:sign|trace|evidence) of\b|\b(?:absent|missing|nowhere)\b",
+    r"|^no (?:sign|trace|evidence) of\b|\bnowhere\b",
+    re.IGNORECASE,
+)
+# A predicate ("the dog is missing"), not what something lacks ("is missing a wheel").
+_GONE = re.compile(
+    r"\b(?:is|are|was|were) (?:\w+ ){0,2}?(?:absent|missing)(?= ?$| (?:from|in|here)\b)",
+    re.IGNORECASE,
+)
+_GONE_WORDS = frozenset(word_list("absent missing"))
+_SAYS_NO = r"(?:\b(?:no|not|never|none|nothing|nobody|neither|cannot|nowhere|without)\b|n't\b)"
+# "There is no car that is not red"; not "no cats and no dogs".
+_DOUBLE_NEGATION = re.compile(
+    rf"(?:{_SAYS_NO}|\b(?:false|wrong|incorrect|untrue)\b)"
+    rf"(?:(?!\b(?:and|or|nor)\b).)*?{_SAYS_NO}",
     re.IGNORECASE,
 )
 _NONE_OF_IT = re.compile(r"no(?: \w+){1,3}", re.IGNORECASE)
@@ -57,6 +70,11 @@ class Statement:
     to_the_point: bool
 
 
+def is_negative(text: str) -> bool:
+    """Whether a plain text holds a negation, whatever it denies."""
+    return _NEGATION.search(text) is not None
+
+
 def clauses(sentence: str) -> list[str]:
     """The clauses of a plain sentence."""
     parts = _CLAUSE_BREAK.split(_IDIOM.sub("", sentence))
@@ -68,16 +86,22 @@ def statements(sentence: str, question: str) -> list[Statement]:
 
     To a question for existence: a denial ("there is no ...", whatever it names: it may be a
     synonym), and an affirmation of all that was asked for. To any other question: a clause that
-    repeats its words in their order. With "" for a question, any "there is ...".
+    repeats its words in their order. With "" for a question, any "there is ...". A clause with two
+    negations states nothing here: which of them denies which is not told by words alone.
     """
     return [found for clause in clauses(sentence) if (found := _statement(clause, question))]
 
 
 def _statement(clause: str, question: str) -> Statement | None:
-    if hedges(clause):
+    if hedges(clause) or _DOUBLE_NEGATION.search(clause):
         return None
     asked, said = _subject(question), _subject(clause)
-    negated = _NEGATION.search(_LACK.sub("", clause)) is not None
+    negated = is_negative(_LACK.sub("", clause))
+    if _GONE.search(clause) and _GONE_WORDS.isdisjoint(asked):
+        about_it = not asked or [word for word in said if word not in _GONE_WORDS] == asked
+        if negated or not about_it or not _ASKS_FOR_EXISTENCE.search(question):
+            return None
+        return Statement("no", to_the_point=bool(asked))
     if not _ASKS_FOR_EXISTENCE.search(question):
         repeats = bool(asked) and said == asked
         return Statement("no" if negated else "yes", to_the_point=True) if repeats else None

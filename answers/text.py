@@ -3,15 +3,16 @@
 import re
 
 from .final_answer import FinalAnswer
+from .identifiers import asks_for_identifier, identifier_form
 from .number import whole_number
 from .number_formats import format_number
 from .plain_text import bare, sentences
-from .words import ARTICLES, content_words, fold, singular, tokens, word_list
+from .words import content_words, fold, singular, tokens, word_list
 
 _PHRASE_WORDS = 5
 _ANSWER_WORDS = 20
 _ANSWER_CHARACTERS = 300
-_NUMBER_WORDS = {
+_WRITTEN_OUT = {"&": "and"} | {
     word: str(value)
     for value, word in enumerate(
         word_list("zero one two three four five six seven eight nine ten eleven twelve")
@@ -28,6 +29,11 @@ _ALIASES = {
     "uae": "united arab emirates",
     "eu": "european union",
 }
+# In "A or B", "A/B", "A B" the letter is no article.
+_ARTICLE = re.compile(
+    r"(?<![\w'])(?:an?|the) +(?=[\"'(\[$€£¥₹#+-]?\w)(?!(?:and|or)\b|[^\W\d_](?: |\W*$))",
+    re.IGNORECASE,
+)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _LEAD_IN = re.compile(
     r"(?:I (?:think|believe|guess|(?:can )?see) (?:that )?)?"
@@ -45,15 +51,15 @@ def normalised(text: str) -> str:
     """A plain text as it is compared: one case, no accents, punctuation or articles.
 
     Numbers keep their value: "1,234 Dogs" and "1234 dogs", "three dogs" and "3 dogs", "18-24" and
-    "18 to 24" come out alike. A text of punctuation alone stays as it is.
+    "18 to 24" come out alike. Signs that carry meaning stay ("5 > 3", "C#", "O-"). A text of
+    punctuation alone stays as it is.
     """
-    words = [_NUMBER_WORDS.get(word, word) for word in tokens(text)]
+    words = [_WRITTEN_OUT.get(word, word) for word in tokens(_ARTICLE.sub("", text))]
     words = ["%" if word in ("percent", "pct") else _plain_number(word) for word in words]
     kept = [
         word
         for index, word in enumerate(words)
-        if not (word in ARTICLES and index + 1 < len(words))
-        and not (word == "to" and _between_numbers(words, index))
+        if not (word == "to" and _between_numbers(words, index))
     ]
     joined = " ".join(kept) or "".join(fold(text).split())
     return _ALIASES.get(joined, joined)
@@ -79,7 +85,12 @@ def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] 
 
 
 def compared_form(phrase: str, question: str = "") -> str:
-    """A phrase normalised; one that is a number as this number ("12%", "$5000000")."""
+    """A phrase normalised; one that is a number as this number ("12%", "$5000000").
+
+    Where the question asks for a number that names something, see `identifier_form`.
+    """
+    if asks_for_identifier(question):
+        return identifier_form(phrase) or identifier_form(normalised(phrase)) or normalised(phrase)
     number = whole_number(phrase, question)
     return format_number(number.value, number.unit) if number else normalised(phrase)
 
@@ -136,12 +147,8 @@ def _without_echo(phrase: str, question: str) -> str:
 
 
 def _plain_number(word: str) -> str:
-    """A number token without thousands separators and without zeros after its point."""
-    if _THOUSANDS.fullmatch(word.lstrip("-")):
-        word = word.replace(",", "")
-    if "." in word and word[-1].isdigit():
-        word = word.rstrip("0").rstrip(".")
-    return word
+    """A number token without thousands separators; "1.10" stays, it may be a chapter."""
+    return word.replace(",", "") if _THOUSANDS.fullmatch(word.lstrip("-")) else word
 
 
 def _between_numbers(words: list[str], index: int) -> bool:

@@ -3,10 +3,16 @@
 import re
 import unicodedata
 
-# Numbers with their separators, words with inner apostrophes (and C++, C#), signs of units.
+# Numbers with their separators, words with inner apostrophes (and C++, C#, O-), single signs.
 _TOKEN = re.compile(
-    r"(?<![\w.])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*[+#]*|[%$€£¥₹°]"
+    r"(?<![\w.])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*"
+    r"|[^\W\d_]+(?:'[^\W\d_]+)*(?:[+#♭♮]+|-(?![\w-]))?"
+    r"|[%&^+<>=]|(?<=\d)/(?=\d)|\*(?= ?\d)|[^\w\s!-#'-~]"
 )
+# Of other signs, those of mathematics, money and degrees carry meaning; the rest is dressing.
+_SIGN_CATEGORIES = ("Sm", "Sc")
+_SIGNS = frozenset("°♭♮^&%*/")
+_DRESSING = frozenset("≈")
 
 
 def word_list(words: str) -> tuple[str, ...]:
@@ -14,15 +20,20 @@ def word_list(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-ARTICLES = frozenset({"a", "an", "the"})
-_STOP_WORDS = frozenset(
+_LINKS = frozenset(
     word_list(
-        "a an the this that these those it its there here he she they them his her their i you we "
-        "is are was were be been being am do does did has have had can could will would shall "
-        "should may might must of in on at to for from by with as and or into onto also so very "
-        "some any which what who whom whose when where how's it's that's there's"
+        "he she his her of in on at to for from by with as and or into onto which what who whom "
+        "whose when where"
     )
 )
+_FILLERS = frozenset(
+    word_list(
+        "a an the this that these those it its there here they them their i you we is are was were "
+        "be been being am do does did has have had can could will would shall should may might "
+        "must also so very some any it's that's there's how's"
+    )
+)
+_STOP_WORDS = _LINKS | _FILLERS
 
 
 def fold(text: str) -> str:
@@ -30,13 +41,21 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.casefold()
     decomposed = unicodedata.normalize("NFD", text)
-    kept = "".join(c for c in decomposed if not ("\u0300" <= c <= "\u036f"))
+    # The stroke through a sign (\u0338) is no accent: "≠" is not "=".
+    kept = "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f" or c == "\u0338")
     return unicodedata.normalize("NFC", kept).casefold()
 
 
 def tokens(text: str) -> list[str]:
-    """The words and numbers of a plain text, folded."""
-    return _TOKEN.findall(fold(text))
+    """The words, numbers and meaningful signs of a plain text, folded."""
+    return [token for token in _TOKEN.findall(fold(text)) if len(token) > 1 or _counts(token)]
+
+
+def _counts(sign: str) -> bool:
+    """Whether a single character is more than punctuation."""
+    if sign.isalnum() or sign in _SIGNS:
+        return True
+    return unicodedata.category(sign) in _SIGN_CATEGORIES and sign not in _DRESSING
 
 
 def singular(word: str) -> str:
@@ -49,3 +68,8 @@ def singular(word: str) -> str:
 def content_words(text: str) -> list[str]:
     """The tokens that carry content, in the singular; articles, auxiliaries and so on left out."""
     return [singular(token) for token in tokens(text) if token not in _STOP_WORDS]
+
+
+def telling_words(text: str) -> list[str]:
+    """The content words and those that link them: "the cat is on a mat" gives cat, on, mat."""
+    return [singular(token) for token in tokens(text) if token not in _FILLERS]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from .plain_text import bare, sentences
 from .refusal import declines, hedges
-from .statements import Statement, YesNo, clauses, statements
+from .statements import Statement, YesNo, clauses, is_negative, statements
 
 _WHOLE: dict[str, YesNo] = {
     "1": "yes", "true": "yes", "y": "yes", "t": "yes",
@@ -32,17 +32,21 @@ _VERDICT = re.compile(
     r"(?P<both>\b(?:yes|no) ?(?:and|or|/|&) ?(?:yes|no)\b)"
     rf"|(?P<yes>{_YES_ALONE}"
     rf"|^(?:correct|true|affirmative|indeed|sure|{_SURE}){_ENDS}|^i (?:think|believe) so\b"
-    rf"|{_CLAIM} (?:correct|true)\b|\bthat(?: is|'s) right\b"
+    rf"|{_CLAIM} (?:correct|true)\b(?! that\b)|\bthat(?: is|'s) right\b"
     r"|^not only\b(?!.*\b(?:no|not|none)\b|.*n't\b))"
     rf"|(?P<no>{_NO_ALONE}|\b(?:nope|nah)\b|^(?:incorrect|false|wrong|negative){_ENDS}"
     rf"|^not (?:at all|really)\b|\b{_SURE} not\b|\bi (?:do not|don't) think so\b"
-    rf"|{_CLAIM} (?:not (?:correct|true)|incorrect|false|wrong)\b)",
+    rf"|{_CLAIM} (?:not (?:correct|true)|incorrect|false|wrong)\b(?! that\b))",
     re.IGNORECASE,
 )
 _VERDICT_CHINESE = re.compile(
-    r"(?P<no>不是|没有?|不(?!确定|知道|清楚|能)|否|无(?!法)|并非|错)"
-    r"|(?P<yes>是(?!否)|有(?!没有)|对(?!不起)|正确|存在)"
+    # Both at once (是不是), and two negations (不是没有).
+    r"(?P<both>(?P<word>.)[不没](?P=word)|[不没无非][^\s,.;!?]{0,2}[不没无])"
+    r"|(?P<yes>没错|是(?!否)|有|对(?!不起)|正确|存在)"
+    r"|(?P<no>不是|没(?!有?(?:问题|准|法|办法|关系))有?|不(?!确定|知道|清楚|能|错|一定|好说|太|见得)"
+    r"|否|无(?!法)|并非|错)"
 )
+_ASKED = re.compile(r"(?:\?|吗)[\"')\s.]*$")
 _APOLOGY = re.compile(r"^(?:i am |i'm )?sorry,? (?:but )?", re.IGNORECASE)
 _TURN = re.compile(
     r"\b(?:actually|wait|rather|correction|i mean|on second (?:thought|look)|so|thus|therefore"
@@ -56,7 +60,8 @@ def read_yes_no(text: str, question: str = "") -> YesNo | None:
 
     A verdict word wins over statements ("Yes, there is no doubt"). Two opposite verdicts are none,
     unless the later one is a correction or a conclusion ("No... actually yes"). Without a verdict,
-    a statement counts where it affirms or denies what the question asks about.
+    a statement counts where it affirms or denies what the question asks about. What the answer
+    asks itself does not count; after a negative question ("No car? Wrong.") nothing is clear.
 
     Args:
         text: A final answer, plain.
@@ -68,6 +73,10 @@ def read_yes_no(text: str, question: str = "") -> YesNo | None:
     verdicts: list[YesNo] = []
     stated: list[Statement] = []
     for sentence in sentences(text):
+        if _ASKED.search(sentence):
+            if is_negative(sentence):
+                return None
+            continue
         verdict = _verdict(sentence, question)
         if verdict == "both" or (verdicts and declines(sentence)):
             return None
@@ -92,7 +101,7 @@ def _only(values: Sequence[YesNo]) -> YesNo | None:
 def _verdict(sentence: str, question: str) -> YesNo | Literal["both"] | None:
     """The verdict word of a sentence; "both" where it contradicts itself or is not sure."""
     if match := _VERDICT_CHINESE.match(sentence):
-        return "no" if match["no"] else "yes"
+        return "both" if match["both"] else "no" if match["no"] else "yes"
     matches = list(_VERDICT.finditer(sentence))
     if not matches:
         return None

@@ -1,6 +1,8 @@
 """When two answers are the same."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from langgraph_mai.answers import Answer, agree, parse
 
@@ -75,6 +77,10 @@ def test_fraction_and_percentage_agree_where_a_share_is_asked_for(answer_type):
         ("USA", "United States"),
         ("São Paulo", "Sao Paulo"),
         ("The answer is London", "London"),
+        ("x = 5", "x=5"),
+        ("C♯", "C#"),
+        ("A & B", "A and B"),
+        ("a red car", "red car"),
     ],
 )
 def test_same_short_texts(a, b):
@@ -93,6 +99,20 @@ def test_same_short_texts(a, b):
         ("3 dogs", "3 cats"),
         ("apple, pear", "apple"),
         ("not red", "red"),
+        ("5 > 3", "5 < 3"),
+        ("x ≥ y", "x ≤ y"),
+        ("a = b", "a ≠ b"),
+        ("2 + 3", "2 - 3"),
+        ("2 + 3", "2 \u00d7 3"),
+        ("1 → 2", "2 → 1"),
+        ("C♯", "C♭"),
+        ("C", "C♯"),
+        ("A+", "A-"),
+        ("O", "O-"),
+        ("10^6", "10 6"),
+        ("Chapter 1.10", "Chapter 1.1"),
+        ("A or B", "or B"),
+        ("1234567890", "1234567891"),
     ],
 )
 def test_different_short_texts(a, b):
@@ -107,11 +127,43 @@ def test_lists_are_multisets():
 
 def test_free_texts_agree_by_what_they_are_about():
     a = "A man is riding a brown horse on the beach."
-    assert verdict("free_text", a, "A man riding a brown horse along the beach.") == "agree"
+    assert verdict("free_text", a, "A man riding a big brown horse on the beach.") == "agree"
     assert verdict("free_text", a, "A man is riding a white horse on the beach.") == "disagree"
     assert verdict("free_text", a, "A man is not riding a brown horse on the beach.") == "disagree"
     assert verdict("free_text", a, "Two bowls of soup on a table.") == "disagree"
     assert verdict("free_text", "There are 3 dogs here.", "There are 4 dogs here.") == "disagree"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("The dog chases the cat.", "The cat chases the dog."),
+        ("A red ball on a blue box.", "A blue ball on a red box."),
+        ("The light is on.", "The light is off."),
+        ("The door is open.", "The door is closed."),
+        ("The cat is on the table.", "The cat is under the table."),
+        ("She holds a cup.", "He holds a cup."),
+        ("A car drives up a steep hill.", "A car drives down a steep hill."),
+    ],
+)
+def test_swapped_roles_and_opposites_are_different_free_texts(a, b):
+    scene = "It is a sunny day in a town with many people, trees and houses. "
+    assert verdict("free_text", a, b) == "disagree"
+    assert verdict("free_text", scene + a, scene + b) == "disagree"
+    assert verdict("free_text", a + " " + scene, b + " " + scene) == "disagree"
+
+
+@given(
+    st.lists(
+        st.sampled_from(["dog", "cat", "red", "blue", "left", "near", "under", "big"]),
+        min_size=2,
+        unique=True,
+    )
+)
+def test_free_texts_with_two_words_swapped_disagree(words):
+    swapped = [words[-1], *words[1:-1], words[0]]
+    assert verdict("free_text", " ".join(words), " ".join(swapped)) == "disagree"
+    assert verdict("free_text", " ".join(words), " ".join(words)) == "agree"
 
 
 def test_abstentions_and_different_kinds_are_no_verdict():

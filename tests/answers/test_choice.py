@@ -118,3 +118,17 @@ def test_options_listed_in_the_question_count():
 def test_without_options_only_letters_count():
     assert parse("The answer is (C).", "choice").value == "C"
     assert parse("a dog", "choice").value is None
+
+
+@pytest.mark.parametrize("choices", [["A", "B", "C"], ["B", "A"], ["blue", "red", "green"], CARS])
+@pytest.mark.parametrize("form", ["{} and {}", "{} or {}", "Both {} and {}", "{} & {}", "{}/{}"])
+@pytest.mark.parametrize("letters", ["AB", "BA", "AC", "CA", "BC"])
+def test_two_letters_are_no_choice(choices, form, letters):
+    assert parse(form.format(*letters), "choice", choices).value is None
+
+
+@pytest.mark.parametrize("turn", ["No wait,", "Actually,", "Wait, it is", "Correction:", "I mean"])
+@pytest.mark.parametrize(("first", "last"), [("A", "B"), ("B", "A"), ("C", "D")])
+def test_a_correction_after_a_full_stop_counts(first, last, turn):
+    assert parse(f"{first}. {turn} {last}", "choice", CARS).value == last
+    assert parse(f"Answer: {first}. {turn} {last}", "choice", CARS).value is None

@@ -59,7 +59,28 @@ def test_given_choices_make_a_choice():
         ("Vitamin A. or B. is best?", "Vitamin A. or B. is best?", ()),
         ("Which one?\nA. cat", "Which one?\nA. cat", ()),
         ("Is it?", "Is it?", ()),
+        ("Which? (A) cat (B) dog\nAnswer with the letter of the option.", "Which?", ("cat", "dog")),
     ],
 )
 def test_split_choices(question, stem, choices):
     assert split_choices(question) == (stem, choices)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "In the figure, {} and {} show curves. Which is steeper?",
+        "Which is larger, {} or {}?",
+        "Images: {} and {}. Which is darker?",
+        "Images: {} a cat, {} a dog. Which is darker?",
+        "Images: {} a cat {} a dog\nWhich is darker?",
+        "Which of these: {}, {} is correct?",
+        "Which circle is bigger, {} left or {} right?",
+        "He said: {} {} Smith?",
+    ],
+)
+@pytest.mark.parametrize("form", ["({})", "{}:", "{}.", "{})"])
+@pytest.mark.parametrize("letters", ["AB", "ab"])
+def test_letters_within_a_question_are_no_options(question, form, letters):
+    asked = question.format(*map(form.format, letters))
+    assert split_choices(asked) == (asked, ())

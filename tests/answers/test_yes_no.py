@@ -114,3 +114,68 @@ def test_statements_about_what_was_asked_for(output, value):
 )
 def test_statements_must_say_what_was_asked(output, question, value):
     assert parse(output, "yes_no", question=question).value == value
+
+
+CAR = "Is there a red car?"
+
+
+@pytest.mark.parametrize("word", ["missing", "absent"])
+@pytest.mark.parametrize(
+    ("output", "question", "value"),
+    [
+        ("There is a red car with a {} headlight.", CAR, "yes"),
+        ("The red car is {} a wheel.", CAR, "yes"),
+        ("The red car is {}.", CAR, "no"),
+        ("A red car is {} from the image.", CAR, "no"),
+        ("The red car is not {}.", CAR, None),
+        ("The wheel of the red car is {}.", CAR, None),
+        ("There is a {} tooth.", "Is there a {} tooth?", "yes"),
+        ("There is no {} tooth.", "Is there a {} tooth?", "no"),
+        ("The chair is {}.", "Is the chair {}?", "yes"),
+        ("The chair is not {}.", "Is the chair {}?", "no"),
+    ],
+)
+def test_what_is_missing_denies_only_as_a_predicate(output, question, value, word):
+    output, question = output.format(word), question.format(word)
+    assert parse(output, "yes_no", question=question).value == value
+
+
+@pytest.mark.parametrize(
+    ("output", "value"),
+    [
+        ("没错", "yes"),
+        ("没错\uff0c有一辆红色的车", "yes"),
+        ("不\uff0c没有红色的车", "no"),
+        ("没看到", "no"),
+        *(
+            (output, None)
+            for output in (
+                "是不是",
+                "有没有",
+                "对不对",
+                "是吗\uff1f",
+                "不是没有",
+                "不一定",
+                "没问题",
+            )
+        ),
+    ],
+)
+def test_chinese_words_of_two_signs(output, value):
+    assert parse(output, "yes_no", question=CAR).value == value
+
+
+@pytest.mark.parametrize("claim", ["It is not true", "It is false", "I do not say", "It isn't so"])
+@pytest.mark.parametrize("denial", ["there is no red car", "there isn't a red car"])
+def test_two_negations_are_never_no(claim, denial):
+    assert parse(f"{claim} that {denial}.", "yes_no", question=CAR).value in {None, "yes"}
+
+
+@pytest.mark.parametrize("asked", ["There is no red car?", "Not a red car in sight?", "No car?"])
+@pytest.mark.parametrize("reply", ["Wrong, there is.", "There is one.", "No.", "Yes."])
+def test_a_reply_to_a_negative_question_is_not_clear(asked, reply):
+    assert parse(f"{asked} {reply}", "yes_no", question=CAR).value is None
+
+
+def test_two_denials_side_by_side_are_no():
+    assert parse("There are no red cars and no dogs.", "yes_no", question=CAR).value == "no"
