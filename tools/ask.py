@@ -1,17 +1,17 @@
 """`mai ask`: one question about images, answered by a pair."""
 
 import asyncio
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import BAD_INPUT, reports_errors
-from .options import Debug, Json
+from ..configs.paths import existing_file
+from .errors import UsageError, reports_errors
+from .options import Debug, Json, readable
+from .output import print_json
 
 if TYPE_CHECKING:
     from ..models.pairs import Pair
@@ -54,9 +54,9 @@ def ask(
 ) -> None:
     """Answer a question about images (or about none)."""
     *images, question = words
-    if Path(question).is_file():
-        typer.echo(f"The last argument is the question, but {question!r} is a file.", err=True)
-        raise typer.Exit(BAD_INPUT)
+    if existing_file(question):
+        raise UsageError(f"The last argument is the question, but {question!r} is a file.")
+    question = readable(question, "The question")
     threading.Thread(target=import_local_models, daemon=True).start()
 
     from ..models.pairs import load_pair
@@ -65,14 +65,14 @@ def ask(
 
     asked: Any = {"question": question, "images": images, "answer_type": answer_type}
     if choice:
-        asked["choices"] = choice
+        asked["choices"] = [readable(text, "A choice") for text in choice]
     read_task(asked, allow_fetch=allow_fetch)
     chosen = load_pair(pair, allow_fetch=allow_fetch)
     with Progress() as progress:
         result = _run(chosen, strategy, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result
     if as_json:
-        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        print_json(result)
     else:
         show_result(result, show_reasoning=show_reasoning)
 

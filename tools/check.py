@@ -1,6 +1,5 @@
 """`mai check`: whether a pair can be used here, and what to do if not."""
 
-import json
 import sys
 import time
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from ..configs import load_pair_config
 from .ask import import_local_models
 from .errors import RUN_FAILED, reports_errors
 from .options import Debug, Json
+from .output import print_json
 
 _QUESTION = "Is there a red circle in the picture?"
 
@@ -40,7 +40,7 @@ def check(
             progress.finish(f"{role} model")
     checked = {"pair": pair, "ok": all(m["error"] is None for m in models), "models": models}
     if as_json:
-        typer.echo(json.dumps(checked, indent=2, ensure_ascii=False))
+        print_json(checked)
     else:
         show_check(checked)
     if not checked["ok"]:

@@ -3,10 +3,13 @@
 It imports next to nothing, so that Ctrl-C is clean from the first moment on.
 """
 
+import io
 import os
 import signal
 import sys
 import threading
+import warnings
+from pathlib import Path
 from types import FrameType
 
 INTERRUPTED = 130
@@ -14,7 +17,10 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and end the process: 0 done, 1 a run failed, 2 bad usage or input."""
+    _prepare_streams()
     signal.signal(signal.SIGINT, _stop)
+    # Pillow tells of broken parts of a picture that it can do without.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     from .cli import app
 
     try:
@@ -24,6 +30,23 @@ def main() -> None:
     else:
         code = 0
     _leave(code)
+
+
+def _prepare_streams() -> None:
+    """Make standard output and error take anything.
+
+    A stream that was closed by the caller is missing in Python, and its number would go to the
+    next file that is opened. Characters that a stream has no code for are written as escapes,
+    because an answer that took minutes must not be lost to them.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  for good
+            setattr(sys, name, nowhere)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
@@ -41,8 +64,8 @@ def _leave(code: int) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python must not flush into the closed pipe again.
+    except OSError:
+        # Whoever read our output has gone, or its disk is full; Python must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or 1
     if threading.active_count() > 1:

@@ -15,6 +15,10 @@ RUN_FAILED = 1
 BAD_INPUT = 2
 
 
+class UsageError(ValueError):
+    """Arguments that cannot be used; the message is one sentence."""
+
+
 def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Let a command report what goes wrong; its option `debug` keeps the traceback."""
 
@@ -51,7 +55,7 @@ def _input_errors() -> tuple[type[Exception], ...]:
     from ..models.images import ImageError
     from ..nodes.errors import MAIInputError
 
-    return (MAIInputError, ImageError)
+    return (UsageError, MAIInputError, ImageError)
 
 
 def _say(sentence: str) -> None:

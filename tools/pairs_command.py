@@ -1,12 +1,9 @@
 """`mai pairs`: the pairs of models that come with the package."""
 
-import json
-
-import typer
-
 from ..configs import list_pairs, load_pair_config
 from .errors import reports_errors
 from .options import Debug, Json
+from .output import print_json
 
 
 @reports_errors
@@ -23,7 +20,7 @@ def pairs(*, as_json: Json = False, debug: Debug = False) -> None:  # noqa: ARG0
         for name, pair in ((name, load_pair_config(name)) for name in list_pairs())
     ]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     from .rendering import show_pairs
 

@@ -268,7 +268,7 @@ def test_nowhere_to_store(tmp_path, monkeypatch):
 def test_a_stored_picture_that_vanished(use):
     reference = image_reference(png("pink"))
     Path(reference).unlink()
-    with pytest.raises(ImageError, match="The stored picture .* is gone") as raised:
+    with pytest.raises(ImageError, match=r"The stored picture .* is gone") as raised:
         use(reference)
     assert "\n" not in str(raised.value)
     assert image_reference(png("pink")) == reference
@@ -278,7 +278,7 @@ def test_a_stored_picture_that_vanished(use):
 def test_a_stored_picture_that_was_damaged():
     reference = image_reference(png("navy", (400, 400)))
     Path(reference).write_bytes(Path(reference).read_bytes()[:30])
-    with pytest.raises(ImageError, match="truncated|damaged|not a picture"):
+    with pytest.raises(ImageError, match=r"truncated|damaged|not a picture"):
         load_image(reference)
     assert load_image(image_reference(png("navy", (400, 400)))).size == (400, 400)
 

@@ -99,6 +99,13 @@ def test_ask_takes_a_strategy_and_shows_the_reasoning(picture):
         (["/nowhere/a.png", "Is it?"], "/nowhere/a.png"),
         (["https://example.com/a.png", "Is it?"], "https://example.com/a.png"),
         (["Which?", "--choice", "x", "--choice", "x"], "The choice 'x' is given twice"),
+        (["Is it?", "--pair", "x" * 3000], "There is no pair 'xxx"),
+        (["Is it?", "--pair", "~nobody-of-this-name/x.yaml"], "There is no pair file '~nobody"),
+        (["~nobody-of-this-name/x.png", "Is it?"], "The home folder in"),
+        (["x" * 3000, "Is it?"], "cannot be read"),
+        (["caf\udce9?"], "The question 'caf\\udce9?' is not valid UTF-8"),
+        (["\ud83d?"], "The question '\\ud83d?' is not valid UTF-8"),
+        (["Which?", "--choice", "\udce9", "--choice", "x"], "A choice '\\udce9' is not valid"),
         ([" "], "The question is empty"),
     ],
 )
@@ -114,6 +121,39 @@ def test_a_forgotten_question_is_noticed(picture):
     result = mai("ask", picture)
     assert result.exit_code == 2
     assert "The last argument is the question, but" in result.stderr
+
+
+@pytest.mark.parametrize("question", ["x" * 1500, "a" * 300 + "/b?", "/" * 300, "~nobody/x?"])
+def test_a_question_that_cannot_be_a_file_name_is_asked(question):
+    answered = json.loads(mai("ask", question, "--strategy", "small_direct", "--json").stdout)
+    assert answered["question"] == question
+
+
+def test_arguments_of_a_locale_without_utf_8_are_understood():
+    question = "红色的圆有几个?".encode().decode("ascii", "surrogateescape")
+    answered = json.loads(mai("ask", question, "--strategy", "small_direct", "--json").stdout)
+    assert answered["question"] == "红色的圆有几个?"
+
+
+def test_json_is_ascii(tmp_path):
+    (tmp_path / "红.yaml").write_text(
+        "small: {model: 'demo:small'}\nlarge: {model: 'demo:large'}\nprompts: demo\n",
+        encoding="utf-8",
+    )
+    pair = str(tmp_path / "红.yaml")
+    for words in (["ask", "红?", "--pair", pair], ["check", pair]):
+        out = mai(*words, "--json").stdout
+        assert out.isascii()
+        assert json.loads(out)["pair"] == pair
+
+
+@pytest.mark.parametrize("content", ["small: {model: x, revision: 2024-13-45}", "[" * 5000])
+def test_a_pair_file_that_is_no_yaml_is_bad_input(tmp_path, content):
+    (tmp_path / "pair.yaml").write_text(content)
+    result = mai("ask", "Is it?", "--pair", str(tmp_path / "pair.yaml"))
+    assert result.exit_code == 2
+    assert "cannot be read as YAML" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [["ask"], ["ask", "Is it?", "--no-such-option"], ["answer"]])

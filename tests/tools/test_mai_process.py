@@ -2,19 +2,25 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
 
 
-def start(*words: str) -> subprocess.Popen[str]:
+def start(*words: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*MAI, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*MAI, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
     )
 
 
@@ -43,3 +49,59 @@ def test_a_closed_pipe_is_no_traceback():
     process.stdout = None
     _, err = process.communicate(timeout=60)
     assert err == ""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "latin-1:strict", "cp1252"])
+def test_what_the_output_cannot_show_is_written_as_an_escape(encoding, tmp_path):
+    (tmp_path / "红.yaml").write_text(
+        "small: {model: ./红}\nlarge: {model: ./红}\n", encoding="utf-8"
+    )
+    process = start("check", str(tmp_path / "红.yaml"), PYTHONIOENCODING=encoding, COLUMNS="200")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (1, "")
+    assert "\\u7ea2" in out
+    assert "There is no model folder" in out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows' shell does not close streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["pairs --json", "pairs", "--help", "ask 'Is it?' --json"])
+def test_closed_streams_are_no_failure(closed, words):
+    mai = shlex.join(MAI)
+    done = subprocess.run(
+        f"{mai} {words} {closed}",
+        shell=True,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (">&-" not in closed.split())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+def test_a_full_disk_is_one_sentence():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*MAI, "pairs", "--json"],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "No space left" in done.stderr
+
+
+def test_broken_parts_of_a_picture_are_not_talked_about(tmp_path):
+    from PIL import Image
+
+    path = tmp_path / "a.jpg"
+    Image.new("RGB", (64, 64)).save(path, exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    process = start("ask", str(path), "Is it?", "--strategy", "small_direct", "--json")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["answer"]
