@@ -44,7 +44,7 @@ _EXPLANATION = re.compile(
 # At the start of a sentence, also after "A." or "5.", which end none by themselves; within one
 # only where it can mean nothing else.
 _CORRECTION = re.compile(
-    r"(?:(?<=[.!?;…\n])[\s\"')\]]*(?:but |no[,.]? |oh,? |hmm,? )*+(?:wait|actually|correction"
+    r"(?:(?<=[.!?;…\n])[\s\"')\]]*(?:but |no[,.]? |oh,? |hmm,? ){0,3}+(?:wait|actually|correction"
     r"|i misread|i made a mistake|on second (?:thought|look)|scratch that|i mean)"
     r"|(?<=[,-]) ?(?:but |oh,? )?(?:no,? (?:wait|actually)|scratch that|on second thought))\b",
     re.IGNORECASE,

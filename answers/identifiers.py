@@ -18,7 +18,7 @@ _NAMED_BY_NUMBER = re.compile(
 )
 _QUANTITY = re.compile(
     r"\bhow \w+|\b(?:total|sum|average|mean|median|count|percent(?:age)?|price|cost|amount"
-    r"|difference)\b",
+    r"|difference|bar|axis|slice|dial|meter|gauge|scale|thermometer)\b",
     re.IGNORECASE,
 )
 _ANNOUNCED = re.compile(r"^\W*(?:no\.? ?|nr\.? ?|number |#|№)+(?=\d)|\bthe ", re.IGNORECASE)
@@ -28,8 +28,8 @@ _PART = re.compile(r"\d+|[^\W\d_]+|(?<=\d)[.,/:](?=\d)|\+(?=\d)")
 def asks_for_identifier(question: str) -> bool:
     """Whether a question asks for a number that names something: it has no size, only a spelling.
 
-    That is: "number", unless a number "of" several things is asked for; or "what" and a thing that
-    goes by a number.
+    That is: "number", unless a number "of" several things or what a chart or meter shows is asked
+    for; or "what" and a thing that goes by a number.
     """
     if _QUANTITY.search(question):
         return False

@@ -39,9 +39,9 @@ _ALTERNATIVE = re.compile(
 _NUMBER = re.compile(
     r"\bhow (?:many|much|old|tall|high|far|long|wide|deep|heavy|fast)\b"
     r"|\bwhat(?: is| was| are| were|'s)? (?:the )?(?:\w+ ){0,2}?(?:percentages?|percent|fraction"
-    r"|proportion|share|number of|total|sum|average|mean|median|count|value|year"
+    r"|proportion|share|number|total|sum|average|mean|median|count|value|year"
     r"|difference in)\b"
-    r"|\bwhich (?:year|percentage)\b"
+    r"|\bwhich (?:year|number|percentage)\b"
     r"|^(?:count|calculate|compute|add|sum up)\b|多少|几",
     re.IGNORECASE,
 )

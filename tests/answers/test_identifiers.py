@@ -39,6 +39,8 @@ def test_what_goes_by_a_number_is_a_short_text(question):
         "What is the total number of rooms?",
         "How many phone numbers are listed?",
         "What is the average value on page 3?",
+        "What number does the red bar show?",
+        "What is the number on the scale?",
     ],
 )
 def test_what_has_a_size_is_a_number(question):
