@@ -61,5 +61,5 @@ def build_messages(
 
 
 def _with_hint(prompts: PromptsConfig, instruction: str, answer_type: str) -> str:
-    hint = prompts.answer_hints.get(answer_type, "")
+    hint = next((text for kind, text in prompts.answer_hints.items() if kind == answer_type), "")
     return instruction.replace("{hint}", hint).replace("  ", " ").strip()
