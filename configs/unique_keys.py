@@ -1,5 +1,7 @@
 """YAML in which a key may be given once; PyYAML itself takes the last one without a word."""
 
+from typing import Any
+
 import yaml
 
 
@@ -10,7 +12,7 @@ class UniqueKeyLoader(yaml.SafeLoader):
     written, before merges.
     """
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Read a mapping.
 
         Raises:
