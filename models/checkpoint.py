@@ -19,9 +19,10 @@ from transformers.utils import logging as transformers_logging
 from ..configs.paths import existing_folder
 from .checkpoint_files import check_json_files, load_processor
 from .errors import ModelError
+from .gate import Gate
 from .load_errors import explain_load_error
-from .loaded_models import Gate, ModelSpec
 from .memory import free_memory
+from .model_spec import ModelSpec
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 

@@ -18,8 +18,8 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from .chat_format import Turn, turn_text
 from .checkpoint import Checkpoint
 from .errors import ModelError
+from .gate import Gate
 from .load_errors import is_out_of_memory
-from .loaded_models import Gate
 from .padding import merge_inputs
 from .rows import Row
 from .sampling import Sampler, Watch

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from .errors import ModelError
-from .loaded_models import INSTALL, ModelSpec
+from .model_spec import INSTALL, ModelSpec
 
 
 def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:

@@ -26,7 +26,8 @@ from .calls import Call
 from .chat_format import chat_turns
 from .errors import ModelError
 from .images import block_image
-from .loaded_models import ModelSpec, get_engine, release_engine
+from .loaded_models import get_engine, release_engine
+from .model_spec import ModelSpec
 from .rows import Piece, Row, Settings
 
 __all__ = ["ChatTransformers", "ModelError"]

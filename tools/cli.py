@@ -10,10 +10,7 @@ import typer
 from .. import __version__
 from .ask import ask
 from .check import check
-from .entry import main
 from .pairs_command import pairs
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="mai",

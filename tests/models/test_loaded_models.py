@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from langgraph_mai.models import ChatTransformers
-from langgraph_mai.models.loaded_models import Gate
+from langgraph_mai.models.gate import Gate
 
 
 class Loads:
