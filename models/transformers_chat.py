@@ -33,7 +33,7 @@ from .rows import Piece, Row, Settings
 __all__ = ["ChatTransformers", "ModelError"]
 
 # Every chat model of LangChain is given these; a local one has no use for them.
-_REMOTE = {"api_key", "max_retries"}
+_REMOTE = {"api_key", "max_retries", "streaming"}
 
 
 class ChatTransformers(BaseChatModel):

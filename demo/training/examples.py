@@ -1,6 +1,6 @@
 """Training examples: prompts built by the graph's own code, and what a model should write."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, NamedTuple
@@ -10,8 +10,6 @@ from ...nodes.prompts import Style, question_text, style_instruction, transfer_i
 from ..questions import CHART_KINDS, GRID_KINDS, Kind, Question, ask, misread, solve
 from ..scenes import COLORS, SHAPES, SIDE, Chart, Grid, Scene
 from .pools import Pool
-
-HARD_KINDS: tuple[Kind, ...] = ("count", "compare", "choice", "spatial")
 
 Lesson = Literal["direct", "explain", "reason", "transfer", "list"]
 
@@ -56,7 +54,7 @@ class Tutor:
         wrong_share: Share of wrong reasonings among the transfers.
         reasonings: Real reasonings of the small model; without them all are made up.
         chart_share: Share of charts among the pictures; None takes the pool's own.
-        hard_weight: How often HARD_KINDS are asked against the other kinds about grids.
+        kind_weights: How often kinds of questions about grids are asked; those not named count 1.
     """
 
     def __init__(
@@ -65,13 +63,13 @@ class Tutor:
         wrong_share: float,
         reasonings: Sequence[Reasoning] = (),
         chart_share: float | None = None,
-        hard_weight: float = 1.0,
+        kind_weights: Mapping[str, float] | None = None,
     ) -> None:
         self._scenes = pool.scenes
         self._chart_share = chart_share
         self._charts = [k for k, scene in enumerate(pool.scenes) if isinstance(scene, Chart)]
         self._grids = [k for k, scene in enumerate(pool.scenes) if isinstance(scene, Grid)]
-        self._grid_weights = [hard_weight if kind in HARD_KINDS else 1.0 for kind in GRID_KINDS]
+        self._grid_weights = [(kind_weights or {}).get(kind, 1.0) for kind in GRID_KINDS]
         self._wrong_share = wrong_share
         self._prompts = load_prompts("demo")
         self._real = {

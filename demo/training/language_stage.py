@@ -3,8 +3,8 @@
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class LanguagePlan:
         turn: See above.
         wrong_share: Share of wrong reasonings among the transfers.
         chart_share: Share of charts among the pictures; None takes the pool's own.
-        hard_weight: How often the hard kinds of questions are asked, as for `Tutor`.
+        kind_weights: How often kinds of questions are asked, as for `Tutor`.
         direct_weight: Loss weight of the direct answers against the rest.
         peak_rate: Learning rate after the warm-up.
         warmup: Steps until then.
@@ -51,7 +51,7 @@ class LanguagePlan:
     turn: int = 0
     wrong_share: float = 0.4
     chart_share: float | None = None
-    hard_weight: float = 1.0
+    kind_weights: Mapping[str, float] = field(default_factory=dict)
     direct_weight: float = 1.0
     peak_rate: float = 2e-3
     warmup: int = 100
@@ -80,7 +80,7 @@ def train_language(
     learner = _Learner(model, plan)
     state_file = out.with_suffix(".state.pt")
     first = learner.restore(state_file) if state_file.exists() else 0
-    tutor = Tutor(pool, plan.wrong_share, reasonings, plan.chart_share, plan.hard_weight)
+    tutor = Tutor(pool, plan.wrong_share, reasonings, plan.chart_share, plan.kind_weights)
     batches = Batches(tutor, plan.rows, seed, plan.early, plan.late, plan.turn)
     loader: DataLoader[Batch] = DataLoader(
         batches, batch_size=None, sampler=range(first, plan.steps), num_workers=1, prefetch_factor=8
