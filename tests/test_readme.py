@@ -59,8 +59,8 @@ def test_the_graph_is_embedded_in_six_lines(monkeypatch):
     assert len([line for line in code.splitlines() if line]) <= 6
     names = {}
     exec(code, names)
-    assert names["result"]["route"] == "direct"
-    assert names["result"]["answer"]
+    assert names["out"]["route"] == "direct"
+    assert names["out"]["answer"]
 
 
 def test_the_drawn_graph_is_the_graph():
