@@ -15,7 +15,6 @@ from .vision_stage import VisionPlan, train_vision
 
 _LISTING = {"list": 0.5, "reason": 0.5}
 _SCANNING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
-_PLACES = Mix(4, {"reason": 0.45, "explain": 0.05, "transfer": 0.5})
 _CHECKING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
 
 
@@ -32,8 +31,7 @@ class Sizes:
         small: The small language model.
         large_first: The large language model learns to see and to scan.
         large_second: It goes on with more transfers, all made up.
-        large_checking: It goes on with the real ones.
-        large_last: It goes on with questions about places, which it learns last.
+        large: It goes on with the real ones.
     """
 
     small_pool: int
@@ -44,8 +42,7 @@ class Sizes:
     small: LanguagePlan
     large_first: LanguagePlan
     large_second: LanguagePlan
-    large_checking: LanguagePlan
-    large_last: LanguagePlan
+    large: LanguagePlan
 
 
 DEMO_SIZES = Sizes(
@@ -81,7 +78,7 @@ DEMO_SIZES = Sizes(
         warmup=30,
         last_share=0.6,
     ),
-    large_checking=LanguagePlan(
+    large=LanguagePlan(
         steps=4000,
         rows=32,
         early=_CHECKING,
@@ -89,16 +86,6 @@ DEMO_SIZES = Sizes(
         chart_share=0.15,
         kind_weights={"count": 2.0, "compare": 2.0, "choice": 2.0, "spatial": 2.0},
         peak_rate=1.2e-3,
-        warmup=30,
-    ),
-    large_last=LanguagePlan(
-        steps=1400,
-        rows=32,
-        early=_PLACES,
-        late=_PLACES,
-        chart_share=0.15,
-        kind_weights={"spatial": 8.0},
-        peak_rate=1e-3,
         warmup=30,
     ),
 )
@@ -160,16 +147,10 @@ def _reasonings(folder: Path, out: Path, sizes: Sizes) -> None:
     write_reasonings(folder / "small", pool, out, sizes.reasonings, 31, log)
 
 
-def _large_checking(folder: Path, out: Path, sizes: Sizes) -> None:
+def _large_language(folder: Path, out: Path, sizes: Sizes) -> None:
     pool = load_pool(folder / "pool_large.npy")
     real = load_reasonings(folder / "reasonings.pkl")
-    train_language(folder / "large_second", pool, out, sizes.large_checking, 22, log, real)
-
-
-def _large_last(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_large.npy")
-    real = load_reasonings(folder / "reasonings.pkl")
-    train_language(folder / "large_checking", pool, out, sizes.large_last, 24, log, real)
+    train_language(folder / "large_second", pool, out, sizes.large, 22, log, real)
 
 
 STAGES = (
@@ -181,8 +162,7 @@ STAGES = (
     Stage("large_first", ("vision_large",), _large_first),
     Stage("reasonings.pkl", ("small", "pool_large.npy"), _reasonings),
     Stage("large_second", ("large_first",), _large_second),
-    Stage("large_checking", ("large_second", "reasonings.pkl"), _large_checking, threads=2),
-    Stage("large", ("large_checking",), _large_last, threads=2),
+    Stage("large", ("large_second", "reasonings.pkl"), _large_language, threads=2),
 )
 
 
