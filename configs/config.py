@@ -226,7 +226,8 @@ def _read(path: Path, schema: type[_Config]) -> _Config:
 
 
 def _first_problem(error: ValidationError) -> str:
-    problem = error.errors()[0]
+    # A misspelt key is missing too: naming it as unknown tells more.
+    problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     # "[key]" marks a key that is itself the problem.
     key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
     if problem["type"] == "extra_forbidden":

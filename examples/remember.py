@@ -1,6 +1,7 @@
 """Two questions on one thread: the conversation is remembered, and each run starts afresh."""
 
 import sys
+from pathlib import Path
 
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -11,8 +12,9 @@ pair = load_pair("demo")
 mai = create_mai(pair.small, pair.large, prompts=pair.prompts, checkpointer=InMemorySaver())
 thread = {"configurable": {"thread_id": "1"}}
 
+pictures = sys.argv[1:] or [str(Path(__file__).parents[1] / "demo" / "pictures" / "shapes.png")]
 for question in ("Is there a red circle?", "How many circles are there?"):
-    images = [{"type": "image_url", "image_url": {"url": path}} for path in sys.argv[1:]]
+    images = [{"type": "image_url", "image_url": {"url": path}} for path in pictures]
     message = HumanMessage([*images, {"type": "text", "text": question}])
     result = mai.invoke({"messages": [message]}, thread)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 from langgraph_mai import create_mai, load_pair
 
@@ -20,5 +21,6 @@ async def main(question: str, images: list[str]) -> None:
         print(f"{role}: {chunk.text!r}")
 
 
-*pictures, asked = sys.argv[1:] or ["How many fingers has a hand?"]
+shown = Path(__file__).parents[1] / "demo" / "pictures" / "chart.png"
+*pictures, asked = sys.argv[1:] or [str(shown), "Which bar is the highest?"]
 asyncio.run(main(asked, pictures))

@@ -169,8 +169,8 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
 def _fetch(url: str, allow_fetch: bool) -> bytes:
     if not allow_fetch:
         raise ImageError(
-            f"{shown(url)} was not fetched because downloads are off; set allow_fetch=True, or "
-            "download the picture and give its path."
+            f"{shown(url)} was not fetched because downloads are off; set allow_fetch=True "
+            "(--allow-fetch), or download the picture and give its path."
         )
     try:
         return _download(url)

@@ -66,7 +66,7 @@ def ask(
     asked: Any = {"question": question, "images": images, "answer_type": answer_type}
     if choice:
         asked["choices"] = [readable(text, "A choice") for text in choice]
-    read_task(asked, allow_fetch=allow_fetch)
+    choices = read_task(asked, allow_fetch=allow_fetch)["choices"]
     chosen = load_pair(pair, allow_fetch=allow_fetch)
     with Progress() as progress:
         result = _run(chosen, strategy, asked, allow_fetch, progress)
@@ -74,7 +74,7 @@ def ask(
     if as_json:
         print_json(result)
     else:
-        show_result(result, show_reasoning=show_reasoning)
+        show_result(result, choices, show_reasoning=show_reasoning)
 
 
 def import_local_models() -> None:

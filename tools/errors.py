@@ -1,6 +1,7 @@
 """Errors of a command: one sentence on stderr and an exit code, or a traceback with --debug."""
 
 import functools
+import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -28,10 +29,11 @@ def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argument
             return command(*args, **kwargs)
         except (typer.Exit, BrokenPipeError):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it is said and counted
             if kwargs.get("debug"):
-                raise
-            _say(_sentence(error))
+                traceback.print_exc()
+            else:
+                _say(_sentence(error))
             raise typer.Exit(_exit_code(error)) from None
 
     return reporting

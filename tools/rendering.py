@@ -1,5 +1,6 @@
 """What the commands print for people: answers and tables on stdout, progress on stderr."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -9,6 +10,8 @@ from rich.progress import Progress as Rows
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from ..nodes.prompts import LETTERS
 
 _STEPS = {
     "prepare": "reading the input",
@@ -68,10 +71,13 @@ class Progress:
         self._rows.remove_task(self._running.pop(step))
 
 
-def show_result(result: dict[str, Any], *, show_reasoning: bool) -> None:
-    """Print the answer, the route, and each call."""
+def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasoning: bool) -> None:
+    """Print the answer (of several choices, with the chosen one's text), the route, each call."""
     console = _stdout()
-    console.print(Text.assemble(("answer  ", "dim"), (result["answer"], "bold green")))
+    answer: str = result["answer"]
+    by_letter = dict(zip(LETTERS, choices, strict=False))
+    chosen = f"  {by_letter[answer]}" if answer in by_letter else ""
+    console.print(Text.assemble(("answer  ", "dim"), (answer, "bold green"), chosen))
     console.print(Text.assemble(("route   ", "dim"), _ROUTES[result["route"]]))
     if result["fallback"]:
         console.print(Text.assemble(("note    ", "dim"), _fallback_note(result["fallback"])))

@@ -199,3 +199,10 @@ def test_hints_for_an_unknown_answer_type_are_refused(tmp_path, kind):
     content = load_prompts().model_dump() | {"answer_hints": {kind: "Answer."}}
     with pytest.raises(ConfigError, match=rf"'answer_hints\.{kind}': Input should be 'yes_no'"):
         load_prompts(write(tmp_path, content))
+
+
+def test_a_misspelt_key_is_named_though_its_right_form_is_missing(tmp_path):
+    path = tmp_path / "pair.yaml"
+    path.write_text("smal:\n  model: a\nlarge:\n  model: b\n")
+    with pytest.raises(ConfigError, match="unknown key 'smal'"):
+        load_pair_config(path)
