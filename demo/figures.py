@@ -157,7 +157,7 @@ def targets(answered: Sequence[Answered]) -> list[Figure]:
         [not hit for hit in where(right["large_transfer"], [not w for w in wrong])],
     )
     best = max(("small_reason", "large_direct"), key=lambda name: sum(right[name]))
-    top = max(CALLS[:3] + CALLS[3:5], key=lambda name: sum(right[name]))
+    top = max(CALLS[:5], key=lambda name: sum(right[name]))
     return [
         difference("large direct - small direct", right["large_direct"], right["small_direct"], 10),
         difference("small reason - small direct", right["small_reason"], right["small_direct"], 5),
