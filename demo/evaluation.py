@@ -6,6 +6,7 @@ those of the graph.
 """
 
 import argparse
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -59,6 +60,26 @@ def evaluate(
     ]
 
 
+def claim(out: Path, small: Path, large: Path, count: int, seed: int) -> None:
+    """Note in `out` what is measured there, so that no calls of another pair or set are mixed in.
+
+    Raises:
+        SystemExit: The folder holds the calls of something else.
+    """
+    weights = [
+        hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
+        for checkpoint in (small, large)
+    ]
+    wanted = {"weights": weights, "count": count, "seed": seed}
+    path = out / "measured.json"
+    if path.exists() and json.loads(path.read_text()) != wanted:
+        raise SystemExit(
+            f"{out} holds the calls of another pair, count or seed; name a new folder."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(wanted, indent=1))
+
+
 def prove(small: Path, large: Path, answered: Sequence[Answered]) -> None:
     """Run questions through the graph and hold its answers and routes against the figures'.
 
@@ -76,16 +97,22 @@ def prove(small: Path, large: Path, answered: Sequence[Answered]) -> None:
             )
 
 
-def markdown(answered: Sequence[Answered]) -> str:
-    """The figures as Markdown tables."""
+def markdown(answered: Sequence[Answered], aims: Sequence[Figure], rates: Sequence[Figure]) -> str:
+    """The figures as Markdown tables.
+
+    Args:
+        answered: The questions with their calls.
+        aims: What `targets` says of them.
+        rates: What `accuracies` says of them.
+    """
     lines = ["| what | value | 95% interval | target | met |", "|---|---|---|---|---|"]
-    for figure in targets(answered):
+    for figure in aims:
         met = {True: "yes", False: "**no**", None: ""}[figure.met]
         lines.append(
             f"| {figure.name} | {_value(figure)} | {_interval(figure)} | {figure.target} | {met} |"
         )
     lines += ["", "| call | right | 95% interval | output tokens |", "|---|---|---|---|"]
-    for figure in accuracies(answered):
+    for figure in rates:
         lines.append(
             f"| {figure.name} | {_value(figure)} | {_interval(figure)} | "
             f"{_tokens(answered, figure.name)} |"
@@ -188,16 +215,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=REPORT_SEED)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    claim(options.out, options.small, options.large, options.count, options.seed)
     items = held_out(options.out / "pictures", options.count, options.seed)
     answered = evaluate(options.small, options.large, items, options.out / "calls")
     prove(options.small, options.large, answered[:_PROVEN])
-    table = markdown(answered)
+    aims, rates = targets(answered), accuracies(answered)
+    table = markdown(answered, aims, rates)
     (options.out / "figures.md").write_text(table)
-    (options.out / "figures.json").write_text(
-        json.dumps(
-            [asdict(figure) for figure in targets(answered) + accuracies(answered)], indent=1
-        )
-    )
+    figures = [asdict(figure) for figure in [*aims, *rates]]
+    (options.out / "figures.json").write_text(json.dumps(figures, indent=1))
     print(table)  # noqa: T201
 
 

@@ -34,7 +34,7 @@ class Figure:
         value: In the unit of `unit`.
         low: Lower end of the interval.
         high: Upper end.
-        unit: "%" or "points" or "tokens".
+        unit: "%", "points" or "times".
         questions: Number of questions it was measured on.
         target: What it should be, in words; empty if there is no target.
         met: Whether `value` meets the target.
@@ -59,7 +59,7 @@ class Answered:
 
     def right(self, call: str) -> bool:
         """Whether a call's answer is the right one, read and compared as the graph does."""
-        return self._agrees(self._read(call), self._truth())
+        return self._agrees(self._read(call), self.item.answer)
 
     def route(self) -> str:
         """How far the cascade goes."""
@@ -80,9 +80,6 @@ class Answered:
 
     def _read(self, call: str) -> str:
         return self.calls[call]["answer"] or ""
-
-    def _truth(self) -> str:
-        return self.item.answer
 
     def _agrees(self, first: str, second: str) -> bool:
         question = self.item.question

@@ -19,8 +19,6 @@ from typing_extensions import override
 from ..nodes.state import RunState
 from ..nodes.step import ModelStep
 
-Writes = Sequence[tuple[str, Any]]
-
 
 class SuccessCache(BaseCache[Any]):
     """Another cache, without the failed calls: those are tried again."""
