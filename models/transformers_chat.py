@@ -21,14 +21,14 @@ from langchain_core.runnables.config import (
 from PIL import Image
 from pydantic import Field, model_validator
 
-from .batching import Gathering, Seat, current_seat
-from .calls import Call
 from .chat_format import chat_turns
 from .errors import ModelError
 from .images import block_image
-from .loaded_models import get_engine, release_engine
-from .model_spec import ModelSpec
-from .rows import Piece, Row, Settings
+from .transformers.batching import Gathering, Seat, current_seat
+from .transformers.calls import Call
+from .transformers.loaded_models import get_engine, release_engine
+from .transformers.model_spec import ModelSpec
+from .transformers.rows import Piece, Row, Settings
 
 __all__ = ["ChatTransformers", "ModelError"]
 

@@ -17,8 +17,8 @@ from langgraph.channels import BinaryOperatorAggregate
 from langgraph.graph.message import add_messages
 from typing_extensions import override
 
-from ..models.image_store import read_stored, store_image
 from ..models.images import is_image_block
+from ..models.images.store import read_stored, store_image
 
 _MARK = "langgraph-mai-stored:"
 _WORTH_STORING = 4096  # characters

@@ -210,7 +210,7 @@ def test_a_batch_in_half_precision_runs(checkpoint):
 
 def test_prompts_that_cannot_be_merged_run_one_by_one(model, passes, monkeypatch):
     """Some models want the pictures of a batch padded in their own way."""
-    from langgraph_mai.models import engine
+    from langgraph_mai.models.transformers import engine
 
     monkeypatch.setattr(engine, "merge_inputs", lambda prompts, pad: None)
     batched = model.batch(MIXED)

@@ -24,7 +24,7 @@ def model(qwen_checkpoint):
 @pytest.fixture
 def slow(monkeypatch, model):
     """Every token takes 20 ms; yields a list that grows with each of them."""
-    from langgraph_mai.models.sampling import Watch
+    from langgraph_mai.models.transformers.sampling import Watch
 
     steps = []
     original = Watch.__call__
@@ -106,7 +106,7 @@ async def test_a_cancelled_call_stops_the_model(model, slow):
 
 
 async def test_a_call_cancelled_while_its_prompt_is_prepared(model, slow, monkeypatch):
-    from langgraph_mai.models.engine import Engine
+    from langgraph_mai.models.transformers.engine import Engine
 
     encode = Engine.encode
 

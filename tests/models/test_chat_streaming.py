@@ -128,7 +128,7 @@ async def test_events_of_an_invoked_model_carry_its_tokens(model):
 
 
 def test_a_stream_may_be_left_early(model, monkeypatch):
-    from langgraph_mai.models.sampling import Watch
+    from langgraph_mai.models.transformers.sampling import Watch
 
     steps = []
     original = Watch.__call__

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from langgraph_mai.models import ChatTransformers
-from langgraph_mai.models.gate import Gate
+from langgraph_mai.models.transformers.gate import Gate
 
 
 class Loads:
@@ -103,7 +103,7 @@ def test_no_model_computes_while_another_one_loads(fresh, qwen_checkpoint, monke
     """transformers changes torch's default dtype while it loads; a model would notice."""
     from transformers import AutoModelForImageTextToText
 
-    from langgraph_mai.models.sampling import Watch
+    from langgraph_mai.models.transformers.sampling import Watch
 
     load, step = AutoModelForImageTextToText.from_pretrained, Watch.__call__
     seen = []
@@ -187,7 +187,7 @@ def test_threads_of_the_rest_of_the_process_stay_as_they_are(fresh):
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, 1), (3, 3)])
 def test_a_small_model_computes_on_one_thread_unless_told(fresh, monkeypatch, asked, expected):
-    from langgraph_mai.models.sampling import Watch
+    from langgraph_mai.models.transformers.sampling import Watch
 
     seen = []
     original = Watch.__call__

@@ -55,7 +55,7 @@ def test_a_hub_name_without_network():
     ],
 )
 def test_what_the_hub_says(monkeypatch, error, expected):
-    from langgraph_mai.models import checkpoint as loading
+    from langgraph_mai.models.transformers import checkpoint as loading
 
     kind = type(error, (OSError,), {})
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from langgraph_mai.models.padding import merge_inputs
+from langgraph_mai.models.transformers.padding import merge_inputs
 
 
 def prompt(*ids, **extra):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
-from .errors import ModelError
+from ..errors import ModelError
 from .rows import Row
 
 

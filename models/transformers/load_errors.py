@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from .errors import ModelError
+from ..errors import ModelError
 from .model_spec import INSTALL, ModelSpec
 
 

@@ -13,8 +13,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from .image_decoding import ImageError
-from .image_store import check_not_gone
+from .decoding import ImageError
+from .store import check_not_gone
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Larger files are refused."""

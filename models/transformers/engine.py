@@ -15,9 +15,9 @@ from jinja2 import TemplateError
 from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from .chat_format import Turn, turn_text
+from ..chat_format import Turn, turn_text
+from ..errors import ModelError
 from .checkpoint import Checkpoint
-from .errors import ModelError
 from .gate import Gate
 from .load_errors import is_out_of_memory
 from .padding import merge_inputs

@@ -16,9 +16,9 @@ from huggingface_hub import snapshot_download
 from transformers import AutoConfig, AutoModelForImageTextToText
 from transformers.utils import logging as transformers_logging
 
-from ..configs.paths import existing_folder
+from ...configs.paths import existing_folder
+from ..errors import ModelError
 from .checkpoint_files import check_json_files, load_processor
-from .errors import ModelError
 from .gate import Gate
 from .load_errors import explain_load_error
 from .memory import free_memory

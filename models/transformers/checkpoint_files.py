@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import AutoProcessor, AutoTokenizer
 
-from .errors import ModelError
+from ..errors import ModelError
 
 _JSON_FILES = (
     "config.json", "generation_config.json", "processor_config.json", "preprocessor_config.json",

@@ -17,14 +17,14 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from .image_decoding import (
+from .decoding import (
     ImageError,
     Picture,
     decode_image,
     encode_image,
     normalize_image,
 )
-from .image_sources import (
+from .sources import (
     decode_base64,
     decode_data_uri,
     local_path,
@@ -32,7 +32,7 @@ from .image_sources import (
     reference_scheme,
     shown,
 )
-from .image_store import store_image
+from .store import store_image
 
 __all__ = [
     "ImageError",
@@ -65,7 +65,7 @@ def image_reference(image: str | Path | bytes | Image.Image) -> str:
     """Turn whatever names or holds a picture into a string that a state can carry.
 
     Paths and file URLs become absolute paths (they are not opened), http(s) URLs stay as they are.
-    Bytes, data URIs and PIL images are checked and stored once, see `image_store`.
+    Bytes, data URIs and PIL images are checked and stored once, see `store`.
 
     Raises:
         ImageError: The bytes are no usable picture, or the string is no known kind of reference.

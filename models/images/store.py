@@ -6,7 +6,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from .image_decoding import ImageError
+from .decoding import ImageError
 
 CACHE_VARIABLE = "LANGGRAPH_MAI_CACHE"
 

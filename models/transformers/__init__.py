@@ -1,0 +1,1 @@
+"""Checkpoints run with transformers, behind `ChatTransformers`."""
