@@ -1,19 +1,11 @@
 """What a user sets: pairs of models and prompt styles, read from YAML and checked by name."""
 
-from .config import (
-    ConfigError,
-    ModelConfig,
-    PairConfig,
-    PromptsConfig,
-    StyleConfig,
-    TransferConfig,
-    list_pairs,
-    list_prompts,
-    load_pair_config,
-    load_prompts,
-)
+from .config import ConfigError, list_pairs, list_prompts, load_pair_config, load_prompts
+from .model_pair import Backend, ModelConfig, PairConfig
+from .prompt_styles import PromptsConfig, StyleConfig, TransferConfig
 
 __all__ = [
+    "Backend",
     "ConfigError",
     "ModelConfig",
     "PairConfig",

@@ -4,13 +4,15 @@ import difflib
 import os
 import reprlib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ValidationError
 
-from ..answers import AnswerType
+from .frozen import Frozen
+from .model_pair import ModelConfig, PairConfig
 from .paths import existing_file, existing_folder
+from .prompt_styles import PromptsConfig
 from .unique_keys import UniqueKeyLoader
 
 HERE = Path(__file__).parent
@@ -20,121 +22,7 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one sentence that says what to change."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class StyleConfig(_Frozen):
-    """One prompt style: how a model is told to answer, and how long it may write.
-
-    Attributes:
-        instruction: The last part of the prompt. It starts with a letter, so that no tokenizer
-            joins its first token with the line break that ends the shared prefix.
-        max_tokens: Limit on the output, in tokens.
-    """
-
-    instruction: str = Field(min_length=1)
-    max_tokens: int = Field(gt=0)
-
-    @field_validator("instruction")
-    @classmethod
-    def _starts_with_a_letter(cls, value: str) -> str:
-        if not value[0].isalpha():
-            raise ValueError("must start with a letter, or the prompt prefix cannot be reused")
-        return value
-
-
-class TransferConfig(StyleConfig):
-    """Reasoning transfer and two-stage: the prompt that hands a finished reasoning to a model.
-
-    Attributes:
-        instruction: Holds `{reasoning}` once, where the reasoning goes.
-    """
-
-    @field_validator("instruction")
-    @classmethod
-    def _holds_the_reasoning(cls, value: str) -> str:
-        if value.count("{reasoning}") != 1:
-            raise ValueError("must hold {reasoning} exactly once")
-        return value
-
-
-class PromptsConfig(_Frozen):
-    """Every text the graph puts around a question (the paper's prompt styles S, E and R).
-
-    Attributes:
-        system: System message, or None for none.
-        choice: One line per choice, with `{letter}` and `{text}`.
-        direct: Style S, answer at once.
-        explain: Style E, explain, then answer.
-        reason: Style R, reason step by step, then answer on a last line.
-        transfer: The direct style with a finished reasoning before it.
-        answer_hints: A sentence per answer type, put where an instruction holds `{hint}`; missing
-            types get none.
-    """
-
-    system: str | None = None
-    choice: str = "{letter}. {text}"
-    direct: StyleConfig
-    explain: StyleConfig
-    reason: StyleConfig
-    transfer: TransferConfig
-    answer_hints: dict[AnswerType, str] = Field(default_factory=dict)
-
-    @field_validator("choice")
-    @classmethod
-    def _shows_letter_and_text(cls, value: str) -> str:
-        letter, text = "\0\1", "\2\3"
-        try:
-            shown = value.format(letter=letter, text=text)
-        except (AttributeError, LookupError, MemoryError, OverflowError, TypeError, ValueError):
-            shown = ""
-        if letter not in shown or text not in shown:
-            raise ValueError("must hold {letter} and {text}, and no other braces than {{ and }}")
-        return value
-
-
-class ModelConfig(_Frozen):
-    """One model of a pair.
-
-    Attributes:
-        model: Local folder or hub name. What starts with `./` or `../`, or names a folder below
-            the pair file's own, is taken from there; `demo:NAME` from the weights that the package
-            carries.
-        revision: Branch, tag or commit of a hub model.
-        dtype: Torch dtype by name, or "auto" for the checkpoint's own.
-        device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps".
-        attention: Attention implementation of transformers; None for its default.
-        max_pixels: Images with more pixels are shrunk to this; None leaves it to the processor.
-    """
-
-    model: str = Field(min_length=1)
-    revision: str | None = None
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = "auto"
-    attention: str | None = None
-    max_pixels: int | None = Field(default=None, gt=0)
-
-
-class PairConfig(_Frozen):
-    """A small and a large model that answer together.
-
-    Attributes:
-        description: One line for people.
-        backend: What runs the models.
-        prompts: Name of a file in configs/prompts, or a path to one, from the pair file's folder.
-        small: The small agent's model.
-        large: The large agent's model.
-    """
-
-    description: str = ""
-    backend: Literal["transformers"] = "transformers"
-    prompts: str = "default"
-    small: ModelConfig
-    large: ModelConfig
-
-
-_Config = TypeVar("_Config", bound=BaseModel)
+_Config = TypeVar("_Config", bound=Frozen)
 
 
 def list_pairs() -> list[str]:
@@ -156,8 +44,9 @@ def load_pair_config(name_or_path: str | Path) -> PairConfig:
     path = _find("pairs", "pair", name_or_path)
     pair = _read(path, PairConfig)
     updates: dict[str, object] = {
-        "small": _beside(path, pair.small),
-        "large": _beside(path, pair.large),
+        role: _beside(path, getattr(pair, role))
+        for role in ("small", "large")
+        if pair.backend_of(role) != "server"
     }
     texts = path.parent / pair.prompts
     named = pair.prompts in list_prompts()
@@ -234,6 +123,8 @@ def _first_problem(error: ValidationError) -> str:
         return f"unknown key {key!r}; remove it or correct its name."
     if problem["type"] == "missing":
         return f"the key {key!r} is missing; add it."
+    if not key:  # about several keys at once; the message names them
+        return f"{problem['msg'].removeprefix('Value error, ')}."
     return f"{key!r}: {problem['msg']} (it is {_shown(problem['input'])})."
 
 

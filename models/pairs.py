@@ -1,12 +1,21 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
+import os
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from ..configs import ConfigError, ModelConfig, PromptsConfig, load_pair_config, load_prompts
+from ..configs import (
+    ConfigError,
+    ModelConfig,
+    PairConfig,
+    PromptsConfig,
+    load_pair_config,
+    load_prompts,
+)
 
 _IN_PACKAGE = "demo:"
 
@@ -29,7 +38,7 @@ class Pair:
 
 
 def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -> Pair:
-    """Make a pair's two chat models; their weights load at their first call.
+    """Make a pair's two chat models; local weights load at the first call.
 
     Args:
         name_or_path: A pair of configs/pairs by name, or a YAML file of your own.
@@ -41,22 +50,62 @@ def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -
     config = load_pair_config(name_or_path)
     return Pair(
         name=str(name_or_path),
-        small=_chat_model(config.small, allow_fetch),
-        large=_chat_model(config.large, allow_fetch),
+        small=_chat_model(config, "small", allow_fetch),
+        large=_chat_model(config, "large", allow_fetch),
         prompts=load_prompts(config.prompts),
     )
 
 
-def _chat_model(config: ModelConfig, allow_fetch: bool) -> BaseChatModel:
+def _chat_model(pair: PairConfig, role: str, allow_fetch: bool) -> BaseChatModel:
+    config: ModelConfig = getattr(pair, role)
+    common = {
+        "model": config.model,
+        "max_pixels": config.max_pixels,
+        "timeout": config.timeout,
+        "allow_fetch": allow_fetch,
+    }
+    backend = pair.backend_of(role)
+    if backend == "server":
+        return _on_server(config, common)
+    common |= {
+        "model": model_weights(config.model),
+        "revision": config.revision,
+        "dtype": config.dtype,
+        "device": config.device,
+    }
+    if backend == "vllm":
+        from .vllm_chat import ChatVLLM
+
+        return ChatVLLM(
+            **common,
+            memory=pair.memory_of(role),
+            max_images=config.max_images,
+            engine=config.engine,
+        )
     from .transformers_chat import ChatTransformers
 
-    settings = config.model_dump()
-    settings["model"] = _weights(config.model)
-    return ChatTransformers(**settings, allow_fetch=allow_fetch)
+    return ChatTransformers(**common, attention=config.attention)
 
 
-def _weights(model: str) -> str:
-    """A model's hub name or folder; `demo:NAME` is a folder of the package."""
+def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
+    try:
+        from .server_chat import ChatServer
+    except ImportError as error:
+        raise ConfigError(
+            f"The backend server needs langchain-openai ({error}); install it with: "
+            'pip install "langgraph-mai[server]"'
+        ) from error
+    # A key of the environment's for another service must not reach this server.
+    key = os.environ.get(config.api_key_env) or "none"
+    return ChatServer(**common, base_url=config.base_url, api_key=key, max_retries=config.retries)
+
+
+def model_weights(model: str) -> str:
+    """A model's hub name or folder; `demo:NAME` is a folder of the package.
+
+    Raises:
+        ConfigError: No such weights in the package.
+    """
     if not model.startswith(_IN_PACKAGE):
         return model
     name = model.removeprefix(_IN_PACKAGE)

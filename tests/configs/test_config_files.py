@@ -24,6 +24,8 @@ def test_every_pair_of_the_package_is_valid(name):
 def test_the_pairs_that_come_with_the_package():
     assert set(list_pairs()) == {
         "demo",
+        "demo-server",
+        "demo-vllm",
         "internvl3.5-1b-8b",
         "internvl3.5-2b-14b",
         "internvl3.5-2b-8b",
@@ -42,7 +44,10 @@ def test_the_pairs_that_come_with_the_package():
         (PAIR | {"large": {"model": 7}}, "'large.model': Input should be a valid string"),
         (PAIR | {"large": {"model": "x", "dtype": "float8"}}, "'large.dtype': Input should be"),
         (PAIR | {"large": {"model": "x", "max_pixels": 0}}, "'large.max_pixels'"),
-        (PAIR | {"backend": "magic"}, "'backend': Input should be 'transformers'"),
+        (
+            PAIR | {"backend": "magic"},
+            "'backend': Input should be 'transformers', 'vllm' or 'server'",
+        ),
         ("- just\n- a list\n", "must hold keys and values, not list."),
         ("", "must hold keys and values, not NoneType."),
         ("small: [1,\nlarge: }", "cannot be read as YAML"),
@@ -52,6 +57,16 @@ def test_the_pairs_that_come_with_the_package():
         ("small: {model: x, model: y}\nlarge: {model: z}", "'model' is given twice"),
         ("small: &a {model: x, foo: *a}\nlarge: *a", "unknown key 'small.foo'"),
         (PAIR | {"backend": ["x" * 500] * 500}, "'backend': Input should be"),
+        (PAIR | {"backend": "server"}, "the backend server needs small.base_url"),
+        (PAIR | {"large": {"model": "x", "backend": "server"}}, "needs large.base_url"),
+        (PAIR | {"large": {"model": "x", "base_url": "localhost:1"}}, "must be an http(s) URL"),
+        (PAIR | {"large": {"model": "x", "base_url": "http://a:b@c/v1"}}, "no user or password"),
+        (PAIR | {"large": {"model": "x", "api_key": "secret"}}, "unknown key 'large.api_key'"),
+        (PAIR | {"large": {"model": "x", "memory": 1.5}}, "'large.memory'"),
+        (
+            PAIR | {"backend": "vllm", "large": {"model": "x", "memory": 0.9}},
+            "shares of one GPU and add up to 1.2",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path, content, sentence):
@@ -206,3 +221,22 @@ def test_a_misspelt_key_is_named_though_its_right_form_is_missing(tmp_path):
     path.write_text("smal:\n  model: a\nlarge:\n  model: b\n")
     with pytest.raises(ConfigError, match="unknown key 'smal'"):
         load_pair_config(path)
+
+
+def test_a_model_may_have_a_backend_of_its_own(tmp_path):
+    large = {"model": "org/large", "backend": "server", "base_url": "http://gpu-host:8000/v1/"}
+    pair = load_pair_config(write(tmp_path, PAIR | {"large": large}))
+    assert pair.backend_of("small") == "transformers"
+    assert pair.backend_of("large") == "server"
+    assert pair.large.base_url == "http://gpu-host:8000/v1"
+
+
+def test_one_word_changes_the_backend(tmp_path):
+    large = {"model": "org/large", "memory": 0.5, "base_url": "http://gpu-host:8000/v1"}
+    small = {"model": "org/small", "attention": "eager", "base_url": "http://gpu-host:8001/v1"}
+    for backend in ("transformers", "vllm", "server"):
+        content = {"backend": backend, "small": small, "large": large}
+        pair = load_pair_config(write(tmp_path, content))
+        assert pair.backend == backend
+        assert pair.memory_of("small") == 0.3
+        assert pair.memory_of("large") == 0.5

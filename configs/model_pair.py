@@ -1,0 +1,114 @@
+"""A small and a large model, and what runs them."""
+
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from .frozen import Frozen
+
+Backend = Literal["transformers", "vllm", "server"]
+
+MEMORY = {"small": 0.3, "large": 0.6}
+"""Shares of a GPU that the two models of a pair take under vLLM, where its file names none."""
+
+
+class ModelConfig(Frozen):
+    """One model of a pair.
+
+    Which backend runs it is one word of the pair file; keys that only another backend needs are
+    kept for it. Under `server`, the server has its own dtype, device and engine.
+
+    Attributes:
+        model: Local folder or hub name. What starts with `./` or `../`, or names a folder below
+            the pair file's own, is taken from there; `demo:NAME` from the weights that the package
+            carries. Under `server`: the name it is served under.
+        backend: What runs this model; None for the pair's backend.
+        revision: Branch, tag or commit of a hub model.
+        dtype: Torch dtype by name, or "auto" for the checkpoint's own.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps".
+        max_pixels: Images with more pixels are shrunk to this; None leaves it to the processor.
+        timeout: Seconds that one call may take; None for no limit.
+        attention: `transformers`: its attention implementation; None for its default.
+        memory: `vllm`: share of the GPU's memory, weights and KV cache together; None for 0.3 for
+            the small model and 0.6 for the large one.
+        max_images: `vllm`: images that one prompt may hold; vLLM reserves memory for them.
+        engine: `vllm`: engine options by vLLM's own names, such as `max_model_len`.
+        base_url: `server`: address of its OpenAI-compatible API, which ends in `/v1`.
+        api_key_env: `server`: name of the environment variable that holds its key. A key itself is
+            never in a file.
+        retries: `server`: how often a call is sent again after a connection error, a 429 or a 5xx.
+    """
+
+    model: str = Field(min_length=1)
+    backend: Backend | None = None
+    revision: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+    max_pixels: int | None = Field(default=None, gt=0)
+    timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    attention: str | None = None
+    memory: float | None = Field(default=None, gt=0, le=1)
+    max_images: int = Field(default=8, gt=0)
+    engine: dict[str, Any] = Field(default_factory=dict)
+    base_url: str | None = None
+    api_key_env: str = Field(default="VLLM_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    retries: int = Field(default=2, ge=0)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("must be an http(s) URL, such as http://localhost:8101/v1")
+        if parts.username or parts.password:
+            raise ValueError("must hold no user or password; put the key into the environment")
+        return value.rstrip("/")
+
+
+class PairConfig(Frozen):
+    """A small and a large model that answer together.
+
+    Attributes:
+        description: One line for people.
+        backend: What runs the models: `transformers`, `vllm` (an engine in this process), or
+            `server` (an OpenAI-compatible server that already runs, see `mai serve`).
+        prompts: Name of a file in configs/prompts, or a path to one, from the pair file's folder.
+        small: The small agent's model.
+        large: The large agent's model.
+    """
+
+    description: str = ""
+    backend: Backend = "transformers"
+    prompts: str = "default"
+    small: ModelConfig
+    large: ModelConfig
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "PairConfig":
+        for role in ("small", "large"):
+            if self.backend_of(role) == "server" and getattr(self, role).base_url is None:
+                raise ValueError(
+                    f"the backend server needs {role}.base_url, such as http://localhost:8101/v1"
+                )
+        shared = [role for role in ("small", "large") if self.backend_of(role) == "vllm"]
+        if len(shared) == 2 and self.small.device == self.large.device:
+            total = self.memory_of("small") + self.memory_of("large")
+            if total > 1:
+                raise ValueError(
+                    f"small.memory and large.memory are shares of one GPU and add up to {total:g}; "
+                    "they must not exceed 1"
+                )
+        return self
+
+    def backend_of(self, role: str) -> Backend:
+        """What runs the model of a role."""
+        backend: Backend | None = getattr(self, role).backend
+        return backend or self.backend
+
+    def memory_of(self, role: str) -> float:
+        """The share of a GPU's memory that the model of a role takes under vLLM."""
+        memory: float | None = getattr(self, role).memory
+        return MEMORY[role] if memory is None else memory
