@@ -42,6 +42,7 @@ __all__ = [
     "is_image_block",
     "load_image",
     "message_images",
+    "shrink_image",
 ]
 
 _IMAGE_TYPES = {"image", "image_url", "input_image"}
@@ -128,6 +129,15 @@ def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> Image
     if isinstance(content, bytes):
         return decode_image(content, "The image").image
     return load_image(content, allow_fetch=allow_fetch)
+
+
+def shrink_image(image: Image.Image, max_pixels: int | None) -> Image.Image:
+    """The picture with at most `max_pixels` pixels and the same shape; None leaves it as it is."""
+    if max_pixels is None or image.width * image.height <= max_pixels:
+        return image
+    scale = (max_pixels / (image.width * image.height)) ** 0.5
+    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+    return image.resize(size, Image.Resampling.BICUBIC)
 
 
 def is_image_block(block: object) -> bool:

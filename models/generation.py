@@ -1,0 +1,131 @@
+"""One answer of a local model: how it is generated, what comes of it, in LangChain's form."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an answer is generated.
+
+    Attributes:
+        max_tokens: Limit on the output, in tokens.
+        stop: The output ends before the first of these strings.
+        temperature: 0 takes the likeliest token; above, tokens are drawn.
+        seed: Makes drawing repeatable; None draws anew each time.
+        logprobs: Whether each token's log probability is kept.
+    """
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    seed: int | None = None
+    logprobs: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ValueError: One is out of range.
+        """
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}.")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(
+                f"The temperature must be a number from 0 upwards, which {self.temperature} is not."
+            )
+        if self.seed is not None and self.seed < 0:
+            raise ValueError(f"The seed must not be negative, as {self.seed} is.")
+        if "" in self.stop:
+            raise ValueError("A stop string must not be empty.")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one step adds to the output.
+
+    Attributes:
+        text: Released text, possibly empty.
+        logprobs: Log probabilities of the tokens, if they were asked for.
+    """
+
+    text: str
+    logprobs: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished output.
+
+    Attributes:
+        text: All released text.
+        input_tokens: Tokens of the prompt, pictures included, padding not.
+        output_tokens: Generated tokens, the one that ended the output included.
+        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit.
+        logprobs: One entry a token of the output, without the end token.
+        cached_tokens: Tokens of the prompt that were computed by an earlier call.
+    """
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+    finish_reason: FinishReason
+    logprobs: tuple[dict[str, Any], ...] = ()
+    cached_tokens: int = 0
+
+
+def chat_result(
+    completion: Completion, model_name: str, seconds: float, *, logprobs: bool
+) -> ChatResult:
+    """The finished output as LangChain's result.
+
+    Args:
+        completion: The output.
+        model_name: Goes into the metadata.
+        seconds: How long it took.
+        logprobs: Whether log probabilities were asked for.
+    """
+    metadata = _metadata(completion, model_name, seconds)
+    if logprobs:
+        metadata["logprobs"] = {"content": list(completion.logprobs)}
+    message = AIMessage(
+        content=completion.text, usage_metadata=_usage(completion), response_metadata=metadata
+    )
+    return ChatResult(generations=[ChatGeneration(message=message, generation_info=metadata)])
+
+
+def chat_chunk(piece: Piece) -> ChatGenerationChunk:
+    """A piece of output as LangChain's chunk."""
+    info = {"logprobs": {"content": list(piece.logprobs)}} if piece.logprobs else None
+    return ChatGenerationChunk(message=AIMessageChunk(content=piece.text), generation_info=info)
+
+
+def last_chat_chunk(completion: Completion, model_name: str, seconds: float) -> ChatGenerationChunk:
+    """The empty chunk that ends a stream; it alone carries usage and metadata."""
+    message = AIMessageChunk(content="", usage_metadata=_usage(completion), chunk_position="last")
+    info = _metadata(completion, model_name, seconds)
+    return ChatGenerationChunk(message=message, generation_info=info)
+
+
+def _metadata(completion: Completion, model_name: str, seconds: float) -> dict[str, Any]:
+    return {
+        "model_name": model_name,
+        "finish_reason": completion.finish_reason,
+        "seconds": seconds,
+    }
+
+
+def _usage(completion: Completion) -> UsageMetadata:
+    return UsageMetadata(
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+        total_tokens=completion.input_tokens + completion.output_tokens,
+        input_token_details=InputTokenDetails(cache_read=completion.cached_tokens),
+    )

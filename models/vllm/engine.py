@@ -1,0 +1,209 @@
+"""A vLLM engine of this process: its event loop, prompts in, outputs out.
+
+Imports vLLM: only `running_engines` imports this module, when the first engine starts.
+"""
+
+import asyncio
+import gc
+import re
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar
+
+from PIL import Image
+from transformers import AutoProcessor
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from ..chat_format import Turn
+from ..errors import ContextLengthError, ModelError
+from ..generation import Completion, Piece, Settings
+from ..prompt_text import prompt_text
+from .options import EngineSpec
+from .outputs import Output
+
+_Result = TypeVar("_Result")
+
+
+class Engine:
+    """One running engine, shared by everyone who asks for it.
+
+    vLLM's asynchronous engine lives in an event loop of its own, in a thread of its own, so that
+    callers from any thread and any loop meet in its batches. The model itself runs in processes
+    below this one.
+    """
+
+    def __init__(self, spec: EngineSpec) -> None:
+        """Start the engine; returns when it can answer.
+
+        Raises:
+            Exception: What vLLM raises if it cannot start; the reason is often only in its log.
+        """
+        self.name = spec.model
+        self._processor = _processor(spec)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name=f"vllm-{spec.model}", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._llm: AsyncLLM = self._run(_start(spec)).result()
+        except BaseException:
+            self._end_loop()
+            raise
+
+    @property
+    def dead(self) -> bool:
+        """Whether the engine's processes have ended; it will not answer any more."""
+        return bool(self._llm.errored)
+
+    def close(self) -> None:
+        """End the engine's processes; calls under way fail."""
+        if self._thread.is_alive():
+            with suppress(Exception):
+                self._run(_shut_down(self._llm)).result(timeout=60)
+        self._end_loop()
+        # vLLM shuts down once more when its object is freed, which fails as the interpreter ends.
+        del self._llm
+        gc.collect()
+
+    def submit(
+        self,
+        turns: Sequence[Turn],
+        images: Sequence[Image.Image],
+        settings: Settings,
+        on_piece: Callable[[Piece], object] | None = None,
+    ) -> Future[Completion]:
+        """Generate. Returns at once; cancelling the future aborts the request.
+
+        Args:
+            turns: The conversation.
+            images: Its pictures, in order.
+            settings: How to generate.
+            on_piece: Called for every piece of output, in the engine's thread.
+        """
+        return self._run(self._generate(turns, images, settings, on_piece))
+
+    def count_tokens(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> int:
+        """Tokens of a prompt, those of pictures included."""
+        prompt = self._run(self._render(turns, images)).result()
+        return len(prompt["prompt_token_ids"])
+
+    def token_ids(self, text: str) -> list[int]:
+        """Token ids of a bare text."""
+        return list(self._processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    async def _generate(
+        self,
+        turns: Sequence[Turn],
+        images: Sequence[Image.Image],
+        settings: Settings,
+        on_piece: Callable[[Piece], object] | None,
+    ) -> Completion:
+        try:
+            prompt = await self._render(turns, images)
+            output = Output(self._decode)
+            outputs = self._llm.generate(prompt, _sampling(settings), uuid.uuid4().hex)
+            async with aclosing(outputs):
+                async for step in outputs:
+                    piece = output.add(step)
+                    if on_piece and (piece.text or piece.logprobs):
+                        on_piece(piece)
+            return output.completion()
+        except Exception as error:
+            raise self._explain(error) from error
+
+    async def _render(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Any:
+        text = prompt_text(self._processor, turns, len(images), self.name)
+        tokenizer = self._processor.tokenizer
+        written = bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
+        tokens = tokenizer(text, add_special_tokens=not written)["input_ids"]
+        prompt: dict[str, Any] = {"prompt_token_ids": tokens}
+        if images:
+            prompt["multi_modal_data"] = {"image": list(images)}
+        (rendered,) = await self._llm.renderer.render_cmpl_async([prompt])
+        return rendered
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._processor.tokenizer.decode(tokens, skip_special_tokens=True)
+        return text
+
+    def _explain(self, error: Exception) -> Exception:
+        if isinstance(error, ModelError):
+            return error
+        if isinstance(error, EngineDeadError):
+            return ModelError(
+                f"vLLM's engine for {self.name!r} has ended in mid-run; the next call starts it "
+                "again."
+            )
+        text = " ".join(str(error).split())
+        limit = re.search(r"maximum (?:context|model) length (?:is|of) (\d+)", text)
+        if limit:
+            return self._too_long(text, int(limit[1]))
+        if "image" in text and re.search(r"[Aa]t most \d+ ", text):
+            return ModelError(
+                f"The prompt holds more images than {self.name!r} was started for ({text[:200]}); "
+                "raise max_images."
+            )
+        return ModelError(f"vLLM refuses the prompt for {self.name!r} ({text[:300]}).")
+
+    def _too_long(self, text: str, limit: int) -> ContextLengthError:
+        found = re.search(r"contains (?:at least )?(\d+) input tokens|\(length (\d+)\)", text)
+        length = int(found[1] or found[2]) if found else None
+        has = f"has {length} tokens" if length else "is too long"
+        return ContextLengthError(
+            f"The prompt {has} and {self.name!r} takes at most {limit}, answer included; shorten "
+            "it, set max_pixels to shrink the images, or raise the engine option max_model_len.",
+            limit=limit,
+            length=length,
+        )
+
+    def _run(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:
+            work.close()
+            raise ModelError(
+                f"The model {self.name!r} was unloaded as a call began; call again."
+            ) from error
+
+    def _end_loop(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+async def _start(spec: EngineSpec) -> AsyncLLM:
+    # In the engine's own loop: vLLM attaches its tasks to the loop that runs.
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**spec.arguments()))
+
+
+async def _shut_down(llm: AsyncLLM) -> None:
+    llm.shutdown()
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _processor(spec: EngineSpec) -> Any:
+    processor: Any = AutoProcessor  # transformers leaves it untyped
+    return processor.from_pretrained(spec.model, revision=spec.revision)
+
+
+def _sampling(settings: Settings) -> SamplingParams:
+    return SamplingParams(
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        stop=list(settings.stop) or None,
+        logprobs=0 if settings.logprobs else None,
+        output_kind=RequestOutputKind.DELTA,
+    )

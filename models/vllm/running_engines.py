@@ -1,0 +1,100 @@
+"""The process-wide cache of running engines. It does not import vLLM by itself."""
+
+import atexit
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import ModelError
+from .environment import INSTALL, prepare
+from .options import EngineSpec
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_lock = threading.Lock()
+_engines: dict[EngineSpec, "Engine"] = {}
+
+
+def get_engine(spec: EngineSpec) -> "Engine":
+    """The running engine for a spec; starts it at the first call, and again if it has died.
+
+    Engines start one after the other: each measures the free memory before it takes its share.
+
+    Raises:
+        ImportError: vLLM is not installed.
+        ModelError: The engine cannot be started.
+    """
+    engine = _engines.get(spec)
+    if engine is not None and not engine.dead:
+        return engine
+    with _lock:
+        engine = _engines.get(spec)
+        if engine is not None and engine.dead:
+            del _engines[spec]
+            engine.close()
+            engine = None
+        if engine is None:
+            engine = _start(spec)
+            _engines[spec] = engine
+        return engine
+
+
+def release_engine(spec: EngineSpec) -> None:
+    """End an engine, with its processes; calls under way fail."""
+    with _lock:
+        engine = _engines.pop(spec, None)
+        if engine is not None:
+            engine.close()
+
+
+@atexit.register
+def release_all() -> None:
+    """End every engine of this process."""
+    for spec in list(_engines):
+        release_engine(spec)
+
+
+def _start(spec: EngineSpec) -> "Engine":
+    log = prepare()
+    begin = log.stat().st_size if log and log.exists() else 0
+    try:
+        from .engine import Engine
+        from .options import check_engine_options
+    except ImportError as error:
+        raise ImportError(
+            f"The backend vllm needs vLLM ({error}); install it with: {INSTALL}"
+        ) from error
+    import json
+
+    check_engine_options(json.loads(spec.options))
+    _check_device(spec)
+    try:
+        return Engine(spec)
+    except ModelError:
+        raise
+    except Exception as error:
+        from .start_errors import explain_start
+
+        lines = [*_lines(log, begin), *str(error).splitlines()]
+        raise ModelError(explain_start(lines, spec.model)) from error
+
+
+def _check_device(spec: EngineSpec) -> None:
+    from vllm.platforms import current_platform
+
+    if spec.device not in {"auto", current_platform.device_type}:
+        raise ModelError(
+            f"The device {spec.device!r} cannot be had: this build of vLLM runs on "
+            f"{current_platform.device_type!r}; set device to auto (which GPU it is, "
+            "CUDA_VISIBLE_DEVICES tells)."
+        )
+
+
+def _lines(log: Path | None, begin: int) -> Sequence[str]:
+    if log is None or not log.exists():
+        return []
+    with log.open("rb") as file:
+        file.seek(begin)
+        return file.read().decode(errors="replace").splitlines()
