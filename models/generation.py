@@ -21,6 +21,7 @@ class Settings:
         temperature: 0 takes the likeliest token; above, tokens are drawn.
         seed: Makes drawing repeatable; None draws anew each time.
         logprobs: Whether each token's log probability is kept.
+        top_logprobs: How many of the likeliest tokens are kept beside each token.
     """
 
     max_tokens: int
@@ -28,6 +29,7 @@ class Settings:
     temperature: float = 0.0
     seed: int | None = None
     logprobs: bool = False
+    top_logprobs: int = 0
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -43,6 +45,8 @@ class Settings:
             )
         if self.seed is not None and self.seed < 0:
             raise ValueError(f"The seed must not be negative, as {self.seed} is.")
+        if not 0 <= self.top_logprobs <= 20:
+            raise ValueError(f"top_logprobs must be from 0 to 20, not {self.top_logprobs}.")
         if "" in self.stop:
             raise ValueError("A stop string must not be empty.")
 

@@ -32,6 +32,8 @@ class LocalChat(BaseChatModel):
         logprobs: Whether `response_metadata["logprobs"]` gets `{"content": [...]}` with an entry
             `{"token", "bytes", "logprob", "top_logprobs"}` a token of the output (without its end
             token), in the form ChatOpenAI uses. Per call: `logprobs=`.
+        top_logprobs: How many of the likeliest tokens each entry of `logprobs` lists. Per call:
+            `top_logprobs=`.
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
 
@@ -46,6 +48,7 @@ class LocalChat(BaseChatModel):
     stop: list[str] | None = None
     timeout: float | None = Field(default=None, gt=0)
     logprobs: bool = False
+    top_logprobs: int = Field(default=0, ge=0, le=20)
     allow_fetch: bool = False
 
     @model_validator(mode="before")

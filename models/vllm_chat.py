@@ -22,7 +22,7 @@ from .local_chat import LocalChat
 from .vllm.options import EngineSpec, options_json
 from .vllm.running_engines import get_engine, release_engine
 
-_PER_CALL = ("max_tokens", "temperature", "seed", "logprobs", "timeout")
+_PER_CALL = ("max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout")
 
 
 class ChatVLLM(LocalChat):

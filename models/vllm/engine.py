@@ -108,7 +108,7 @@ class Engine:
     ) -> Completion:
         try:
             prompt = await self._render(turns, images)
-            output = Output(self._decode)
+            output = Output(self._decode, settings.top_logprobs)
             outputs = self._llm.generate(prompt, _sampling(settings), uuid.uuid4().hex)
             async with aclosing(outputs):
                 async for step in outputs:
@@ -204,6 +204,6 @@ def _sampling(settings: Settings) -> SamplingParams:
         temperature=settings.temperature,
         seed=settings.seed,
         stop=list(settings.stop) or None,
-        logprobs=0 if settings.logprobs else None,
+        logprobs=settings.top_logprobs if settings.logprobs else None,
         output_kind=RequestOutputKind.DELTA,
     )

@@ -1,6 +1,6 @@
 """From the steps of a vLLM request to pieces of text and a finished output."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..generation import Completion, FinishReason, Piece
@@ -9,13 +9,15 @@ from ..generation import Completion, FinishReason, Piece
 class Output:
     """Collects the steps of one request, each holding what is new in it."""
 
-    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+    def __init__(self, decode: Callable[[Sequence[int]], str], top_logprobs: int = 0) -> None:
         """Start empty.
 
         Args:
             decode: Token ids to text, special tokens left out.
+            top_logprobs: How many of the likeliest tokens are listed beside each token.
         """
         self._decode = decode
+        self._top = top_logprobs
         self._text = ""
         self._input_tokens = 0
         self._cached_tokens = 0
@@ -55,17 +57,20 @@ class Output:
         # A token that ended the output has no text; a stop string ends it as text.
         ended = new.finish_reason == "stop" and not isinstance(new.stop_reason, str)
         kept = tokens[:-1] if ended else tokens
-        return [
-            self._entry(token, at[token].logprob)
-            for token, at in zip(kept, new.logprobs, strict=False)
-        ]
+        return [self._entry(token, at) for token, at in zip(kept, new.logprobs, strict=False)]
 
-    def _entry(self, token: int, logprob: float) -> dict[str, Any]:
+    def _entry(self, token: int, at: Mapping[int, Any]) -> dict[str, Any]:
+        """A token's entry; `at` has its log probability, and those of the likeliest ones."""
+        top = sorted(at, key=lambda other: at[other].rank)
+        # The token itself is among them even if it is not one of the likeliest.
+        likeliest = [self._named(other, at) for other in top[: self._top]]
+        return self._named(token, at) | {"top_logprobs": likeliest}
+
+    def _named(self, token: int, at: Mapping[int, Any]) -> dict[str, Any]:
         text = self._decode([token])
         whole = "\ufffd" not in text
         return {
             "token": text,
             "bytes": list(text.encode()) if whole else None,
-            "logprob": logprob,
-            "top_logprobs": [],
+            "logprob": at[token].logprob,
         }

@@ -1,0 +1,201 @@
+"""Compares a backend with transformers: `python -m langgraph_mai.benchmarks.backends --help`.
+
+On held-out questions of the demo world: are the outputs the same tokens, do the cascade's routes
+match, how much of a shared prompt is reused, and what do concurrent questions gain.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..configs import load_pair_config
+from ..graph import create_mai
+from ..models.pairs import Pair, load_pair, model_weights
+from ..nodes.model_call import Agent, PromptStyle, task_messages
+from ..nodes.prepare import read_task
+from .demo_questions import demo_questions
+from .parity import Difference, compare_outputs
+from .prefix_reuse import Reuse, reused_share, shared_tokens
+from .throughput import Round, all_at_once, one_by_one
+
+_SEED = 33_001
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure, as `backends.json` holds it."""
+
+    name: str
+    value: float | None
+    unit: str
+    questions: int
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, and write `backends.json`."""
+    options = _options(arguments)
+    reference, pair = load_pair(options.reference), load_pair(options.pair)
+    _check_loads(pair)
+    folder = Path(tempfile.mkdtemp(prefix="langgraph-mai-questions-"))
+    figures: list[Figure] = []
+
+    _say(f"Outputs of {options.questions} questions, {options.pair} against {options.reference}")
+    questions = demo_questions(folder, options.questions, _SEED)
+    before = all_at_once(create_mai(reference.small, reference.large, prompts="demo"), questions)
+    figures += _parity(reference, pair, before, questions)
+
+    mai = create_mai(pair.small, pair.large, prompts=pair.prompts)
+    _say("Routes of the cascade, and what it reuses")
+    after = one_by_one(mai, demo_questions(folder, options.questions, _SEED))
+    figures += _routes(before, after)
+    figures += _reuse(options.pair, pair, after, questions, options.block)
+
+    _say(f"{options.rounds} rounds of {options.questions} questions, one by one and at once")
+    figures += _throughput(mai, folder, options.questions, options.rounds)
+    for figure in figures:
+        value = "none" if figure.value is None else f"{figure.value:.4g}"
+        _say(f"{figure.name:<44} {value:>8} {figure.unit}  ({figure.questions})")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        records = [
+            {"name": f.name, "value": f.value, "unit": f.unit, "questions": f.questions}
+            for f in figures
+        ]
+        (options.out / "backends.json").write_text(json.dumps(records, indent=1))
+
+
+def _parity(
+    reference: Pair, pair: Pair, made: Round, questions: Sequence[dict[str, Any]]
+) -> list[Figure]:
+    """The calls that the cascade may make, on every question, on both backends."""
+    figures = []
+    plans: list[tuple[Literal["small", "large"], PromptStyle]] = [
+        ("small", "direct"),
+        ("large", "direct"),
+        ("small", "reason"),
+        ("large", "transfer"),
+    ]
+    identical = 0
+    for role, style in plans:
+        one, two = getattr(reference, role), getattr(pair, role)
+        agent = Agent(role, one, pair.prompts)
+        prompts = [
+            task_messages(agent, style, read_task(question), _reasoning(result))
+            for question, result in zip(questions, made.results, strict=True)
+        ]
+        limit = getattr(pair.prompts, style).max_tokens
+        found = compare_outputs(one, two, prompts, limit)
+        for difference in found:
+            _say(_shown(role, style, difference))
+        identical += len(prompts) - len(found)
+        share = 1 - len(found) / len(prompts)
+        figures.append(Figure(f"identical.{role}.{style}", share, "share", len(prompts)))
+    total = identical / (len(plans) * len(questions))
+    return [Figure("identical", total, "share", len(questions)), *figures]
+
+
+def _reasoning(result: dict[str, Any]) -> str:
+    """The reasoning of a run; some text of the same kind where both models agreed at once."""
+    written = [call["text"] for call in result["calls"] if call["style"] == "reason"]
+    return written[0] if written else f"I see it at once.\nAnswer: {result['answer']}"
+
+
+def _routes(before: Round, after: Round) -> list[Figure]:
+    both = list(zip(before.results, after.results, strict=True))
+    same_route = [one["route"] == two["route"] for one, two in both]
+    same_answer = [one["answer"] == two["answer"] for one, two in both]
+    return [
+        Figure("same_route", statistics.mean(same_route), "share", len(both)),
+        Figure("same_answer", statistics.mean(same_answer), "share", len(both)),
+    ]
+
+
+def _reuse(
+    name: str, pair: Pair, made: Round, questions: Sequence[dict[str, Any]], block: int
+) -> list[Figure]:
+    from transformers import AutoProcessor
+
+    config = load_pair_config(name)
+    loader: Any = AutoProcessor  # transformers leaves it untyped
+    figures = []
+    plans: list[tuple[Literal["small", "large"], PromptStyle]] = [
+        ("small", "reason"),
+        ("large", "transfer"),
+    ]
+    for role, style in plans:
+        agent = Agent(role, getattr(pair, role), pair.prompts)
+        processor = loader.from_pretrained(model_weights(getattr(config, role).model))
+        reuses = []
+        for question, result in zip(questions, made.results, strict=True):
+            calls = {(call["role"], call["style"]): call for call in result["calls"]}
+            second = calls.get((role, style))
+            if second is None:
+                continue
+            task = read_task(question)
+            first_prompt = task_messages(agent, "direct", task)
+            second_prompt = task_messages(agent, style, task, _reasoning(result))
+            shared = shared_tokens(processor, first_prompt, second_prompt)
+            reuses.append(Reuse(shared, block, second["cached_tokens"] or 0))
+        share = reused_share(reuses)
+        figures.append(Figure(f"prefix_reused.{role}.{style}", share, "share", len(reuses)))
+        tokens = statistics.mean(reuse.shared for reuse in reuses) if reuses else None
+        figures.append(Figure(f"prefix_tokens.{role}.{style}", tokens, "tokens", len(reuses)))
+    return figures
+
+
+def _throughput(mai: Any, folder: Path, count: int, rounds: int) -> list[Figure]:
+    """Fresh questions for every measurement: a repeated one would find its prefix cached."""
+    alone, together, lost = [], [], 0
+    for number in range(rounds):
+        seed = _SEED + 1 + 2 * number
+        slow = one_by_one(mai, demo_questions(folder, count, seed))
+        fast = all_at_once(mai, demo_questions(folder, count, seed + 1))
+        alone.append(slow.rate)
+        together.append(fast.rate)
+        lost += slow.lost + fast.lost
+    ratios = [fast / slow for fast, slow in zip(together, alone, strict=True)]
+    return [
+        Figure("questions_a_second.one_by_one", statistics.median(alone), "1/s", count * rounds),
+        Figure("questions_a_second.at_once", statistics.median(together), "1/s", count * rounds),
+        Figure("speedup_at_once", statistics.median(ratios), "ratio", count * rounds),
+        Figure("lost", lost, "questions", 2 * count * rounds),
+    ]
+
+
+def _shown(role: str, style: str, difference: Difference) -> str:
+    margin = "unknown" if difference.margin is None else f"{difference.margin:.2g}"
+    return (
+        f"  {role} {style}, question {difference.prompt}: token {difference.token} is "
+        f"{difference.reference!r} and {difference.other!r}, margin {margin}"
+    )
+
+
+def _check_loads(pair: Pair) -> None:
+    for model in (pair.small, pair.large):
+        model.load()  # type: ignore[attr-defined]  # every backend's model has it
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="langgraph_mai.benchmarks.backends", description=__doc__)
+    parser.add_argument("--pair", default="demo-vllm", help="what is measured")
+    parser.add_argument("--reference", default="demo", help="the same weights on transformers")
+    parser.add_argument("--questions", type=int, default=200, metavar="N")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--block", type=int, default=32, help="block size of the engine's KV cache")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write backends.json there")
+    return parser.parse_args(arguments)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
