@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
+    from .models.server_chat import ChatServer as ChatServer
     from .models.transformers_chat import ChatTransformers
+    from .models.vllm_chat import ChatVLLM
     from .nodes.errors import MAIError, MAIInputError
     from .nodes.judge import Judge
     from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
@@ -30,7 +32,9 @@ _HOME = {
     "image_reference": "models.images",
     "Pair": "models.pairs",
     "load_pair": "models.pairs",
+    "ChatServer": "models.server_chat",  # not in __all__: it needs an extra
     "ChatTransformers": "models.transformers_chat",
+    "ChatVLLM": "models.vllm_chat",
     "ModelError": "models.errors",
     "MAIError": "nodes.errors",
     "MAIInputError": "nodes.errors",
@@ -44,6 +48,7 @@ _HOME = {
 
 __all__ = [
     "ChatTransformers",
+    "ChatVLLM",
     "ConfigError",
     "ImageError",
     "Judge",

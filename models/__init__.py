@@ -18,10 +18,13 @@ if TYPE_CHECKING:
         message_images,
     )
     from .pairs import Pair, load_pair
+    from .server_chat import ChatServer as ChatServer
     from .transformers_chat import ChatTransformers
+    from .vllm_chat import ChatVLLM
 
 __all__ = [
     "ChatTransformers",
+    "ChatVLLM",
     "ImageError",
     "ModelError",
     "Pair",
@@ -36,14 +39,16 @@ __all__ = [
 
 _HOMES = {
     "ChatTransformers": ".transformers_chat",
+    "ChatVLLM": ".vllm_chat",
     "ModelError": ".errors",
+    "ChatServer": ".server_chat",  # not in __all__: it needs an extra
     "Pair": ".pairs",
     "load_pair": ".pairs",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ and name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, ".images"), __name__), name)
 

@@ -22,3 +22,11 @@ class ContextLengthError(ModelError, ContextOverflowError):
         super().__init__(message)
         self.limit = limit
         self.length = length
+
+
+class CallTimeoutError(ModelError, TimeoutError):
+    """A call that used up its time."""
+
+
+class UnreachableError(ModelError, ConnectionError):
+    """A server that is not there, broke off, or has a failure of its own; it may work later."""

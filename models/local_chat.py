@@ -1,7 +1,7 @@
 """What the chat models of local checkpoints have in common: their settings, and those of a call."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from PIL import Image
@@ -36,6 +36,8 @@ class LocalChat(BaseChatModel):
             `top_logprobs=`.
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
+
+    takes_timeout: ClassVar[bool] = True
 
     model: str
     revision: str | None = None

@@ -91,10 +91,7 @@ def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
     try:
         from .server_chat import ChatServer
     except ImportError as error:
-        raise ConfigError(
-            f"The backend server needs langchain-openai ({error}); install it with: "
-            'pip install "langgraph-mai[server]"'
-        ) from error
+        raise ConfigError(str(error)) from error
     # A key of the environment's for another service must not reach this server.
     key = os.environ.get(config.api_key_env) or "none"
     return ChatServer(**common, base_url=config.base_url, api_key=key, max_retries=config.retries)

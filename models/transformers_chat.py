@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -71,6 +71,8 @@ class ChatTransformers(BaseChatModel):
             of single calls.
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
+
+    takes_timeout: ClassVar[bool] = True
 
     model: str
     revision: str | None = None

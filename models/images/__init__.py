@@ -11,6 +11,7 @@ of vision models refuse them. A picture that cannot be used raises `ImageError` 
 import base64
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ __all__ = [
     "load_image",
     "message_images",
     "shrink_image",
+    "standard_block",
 ]
 
 _IMAGE_TYPES = {"image", "image_url", "input_image"}
@@ -101,16 +103,34 @@ def image_block(reference: str, *, allow_fetch: bool = False) -> dict[str, Any]:
         ImageError: The picture cannot be had or cannot be used.
     """
     data = read_reference(reference, allow_fetch=allow_fetch)
-    picture = decode_image(data, _name(reference))
-    if picture.untouched and picture.format in {"PNG", "JPEG"}:
-        mime_type = f"image/{picture.format.lower()}"
+    return _block(decode_image(data, _name(reference)), data)
+
+
+def standard_block(
+    block: Mapping[str, Any], *, max_pixels: int | None = None, allow_fetch: bool = False
+) -> dict[str, Any]:
+    """A content block in any form that `block_image` reads, as what `image_block` returns.
+
+    Args:
+        block: A picture's content block.
+        max_pixels: A picture with more pixels is shrunk to this.
+        allow_fetch: Whether http(s) URLs may be downloaded.
+
+    Raises:
+        ImageError: Not an image block, or its picture cannot be had or used.
+    """
+    content = _block_content(block)
+    if isinstance(content, Image.Image):
+        picture, data = normalize_image(content, "The image"), b""
+    elif isinstance(content, bytes):
+        picture, data = decode_image(content, "The image"), content
     else:
-        data, mime_type = encode_image(picture)
-    return {
-        "type": "image",
-        "base64": base64.b64encode(data).decode("ascii"),
-        "mime_type": mime_type,
-    }
+        data = read_reference(content, allow_fetch=allow_fetch)
+        picture = decode_image(data, _name(content))
+    image = shrink_image(picture.image, max_pixels)
+    if image is not picture.image:
+        picture = replace(picture, image=image, untouched=False)
+    return _block(picture, data)
 
 
 def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> Image.Image:
@@ -162,6 +182,19 @@ def message_images(message: BaseMessage) -> list[str]:
         return []
     blocks = [block for block in message.content if is_image_block(block)]
     return [image_reference(_block_content(block)) for block in blocks]  # type: ignore[arg-type]
+
+
+def _block(picture: Picture, data: bytes) -> dict[str, Any]:
+    """The standard block of a picture; `data` is how it came, empty if it was never encoded."""
+    if data and picture.untouched and picture.format in {"PNG", "JPEG"}:
+        mime_type = f"image/{picture.format.lower()}"
+    else:
+        data, mime_type = encode_image(picture)
+    return {
+        "type": "image",
+        "base64": base64.b64encode(data).decode("ascii"),
+        "mime_type": mime_type,
+    }
 
 
 def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image:

@@ -16,7 +16,7 @@ from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from ..chat_format import Turn, turn_text
-from ..errors import ModelError
+from ..errors import ContextLengthError, ModelError
 from .checkpoint import Checkpoint
 from .gate import Gate
 from .load_errors import is_out_of_memory
@@ -94,8 +94,8 @@ class Engine:
         """Render the chat template, tokenize, and prepare the pictures.
 
         Raises:
-            ModelError: The template does not know a role, does not show a picture, or the prompt
-                is longer than the model's context.
+            ContextLengthError: The prompt is longer than the model's context.
+            ModelError: The template does not know a role, or does not show a picture.
         """
         try:
             preparing = self._preparing.submit(self._encode, turns, images)
@@ -142,9 +142,11 @@ class Engine:
         self._check_images(inputs["input_ids"], len(images))
         length = inputs["input_ids"].shape[1]
         if length >= self._context:
-            raise ModelError(
+            raise ContextLengthError(
                 f"The prompt has {length} tokens and {self._name!r} takes at most {self._context}, "
-                "answer included; shorten it, or set max_pixels to shrink the images."
+                "answer included; shorten it, or set max_pixels to shrink the images.",
+                limit=self._context,
+                length=length,
             )
         return Prompt(inputs=inputs, length=length, room=self._context - length)
 

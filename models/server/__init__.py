@@ -1,0 +1,1 @@
+"""OpenAI-compatible servers behind `ChatServer`: their client, and what their errors mean."""
