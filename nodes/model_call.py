@@ -55,22 +55,36 @@ def call_model(
     Returns:
         The call; if it failed, its `error` says why.
     """
-    try:
-        request = agent_request(agent, style, task, reasoning)
-    except ImageError as error:
-        return record(agent.role, style, failed(agent.role, style, error), task)
-    return record(agent.role, style, send(request, config), task)
+    return record(agent.role, style, ask(agent, style, task, config, reasoning), task)
 
 
 async def acall_model(
     agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
 ) -> ModelCall:
     """`call_model` for the event loop; images are read in a thread."""
+    return record(agent.role, style, await aask(agent, style, task, config, reasoning), task)
+
+
+def ask(
+    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
+) -> Reply:
+    """`call_model` without the reading: what came back, or why nothing did."""
+    try:
+        request = agent_request(agent, style, task, reasoning)
+    except ImageError as error:
+        return failed(agent.role, style, error)
+    return send(request, config)
+
+
+async def aask(
+    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
+) -> Reply:
+    """`ask` for the event loop."""
     try:
         request = await asyncio.to_thread(agent_request, agent, style, task, reasoning)
     except ImageError as error:
-        return record(agent.role, style, failed(agent.role, style, error), task)
-    return record(agent.role, style, await asend(request, config), task)
+        return failed(agent.role, style, error)
+    return await asend(request, config)
 
 
 def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str = "") -> Request:
@@ -131,7 +145,7 @@ def read_answer(call: ModelCall, task: Task) -> Answer:
     answer is read.
     """
     text = call["text"]
-    if call["cut"]:
+    if call["cut"] in {"length", "loop"}:
         text = cut_reasoning(text).text
         if not re.search(r"\banswer\W{0,4}(:|is\b)", text, re.IGNORECASE):
             text = ""

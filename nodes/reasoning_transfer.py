@@ -2,22 +2,24 @@
 
 With one model as source and target it is two-stage; it is the same step. A transfer function that
 fails costs no answer: the model is not asked, and the failure is recorded as that of its call.
+A reasoning that the target's context has no room for is shortened from its front.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
 from ..configs import ConfigError
-from .model_call import Agent, acall_model, call_model, record
+from .model_call import Agent, aask, ask, record
 from .own_function import check_function, failure, refuse_awaitable
 from .reasoning import cut_reasoning
 from .request import Reply
-from .state import ModelCall, Role, RunState
+from .shortening import Shortening
+from .state import ModelCall, Role, RunState, Task
 from .step import ModelStep, Update, emit
 
 Transfer = Literal["full"] | Callable[[str], str]
@@ -55,40 +57,66 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
         call = state.get(source_key)
         return _handed_over(call, transfer).text if call else ""
 
+    def announce(call: ModelCall, text: str, cut: str | None) -> None:
+        emit(
+            {
+                "event": "reasoning_transfer",
+                "source": source,
+                "target": target.role,
+                "cut": cut,
+                "characters": len(text),
+                "characters_written": len(call["text"]),
+            }
+        )
+
     def hand_over(state: RunState) -> "_HandedOver | ModelCall | None":
         """What is handed over; a failed call if that cannot be; None without a reasoning."""
         call = state[source_key]
         if call is None or not call["text"].strip():
             return None
         handed = _handed_over(call, transfer)
-        emit(
-            {
-                "event": "reasoning_transfer",
-                "source": source,
-                "target": target.role,
-                "cut": call["cut"],
-                "characters": len(handed.text),
-                "characters_written": len(call["text"]),
-            }
-        )
+        announce(call, handed.text, call["cut"])
         if handed.error:
             reply = Reply(0.0, error=handed.error)
             return record(target.role, "transfer", reply, state["task"])
         return handed
 
+    def shortened(state: RunState, reasoning: Shortening, reply: Reply) -> bool:
+        """Whether the model is asked again, with the end of the reasoning only."""
+        call = state[source_key]
+        if call is None or not reasoning.shorten(reply.too_long):
+            return False
+        announce(call, reasoning.text, "front")
+        return True
+
     def run(state: RunState, config: RunnableConfig) -> Update:
         handed = hand_over(state)
-        if isinstance(handed, _HandedOver):
-            return {key: call_model(target, "transfer", state["task"], config, handed.text)}
-        return {key: handed}
+        if not isinstance(handed, _HandedOver):
+            return {key: handed}
+        reasoning, replies = Shortening(handed.text), []
+        while not replies or shortened(state, reasoning, replies[-1]):
+            replies.append(ask(target, "transfer", state["task"], config, reasoning.text))
+        return {key: _record(target.role, replies, state["task"])}
 
     async def arun(state: RunState, config: RunnableConfig) -> Update:
         handed = await asyncio.to_thread(hand_over, state)
-        if isinstance(handed, _HandedOver):
-            return {key: await acall_model(target, "transfer", state["task"], config, handed.text)}
-        return {key: handed}
+        if not isinstance(handed, _HandedOver):
+            return {key: handed}
+        reasoning, replies = Shortening(handed.text), []
+        while not replies or shortened(state, reasoning, replies[-1]):
+            replies.append(await aask(target, "transfer", state["task"], config, reasoning.text))
+        return {key: _record(target.role, replies, state["task"])}
 
     return ModelStep("reasoning_transfer", target, "transfer", run, arun, quotes=quotes)
+
+
+def _record(role: Role, replies: list[Reply], task: Task) -> ModelCall:
+    """The record of the last of several tries, each with less of the reasoning."""
+    seconds = sum(reply.seconds for reply in replies)
+    call = record(role, "transfer", replace(replies[-1], seconds=seconds), task)
+    if len(replies) > 1 and not call["error"]:
+        call["cut"] = "front"
+    return call
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphBubbleUp
 
-from ..models.transformers_chat import ChatTransformers
+from ..models.capabilities import TakesTimeout
+from ..models.errors import ModelError
 from .chat_models import ChatModel, chat_models
+from .shortening import TooLong
 from .state import CallStyle, Role
 
 _Result = TypeVar("_Result")
@@ -45,11 +48,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: a message, or one sentence that says why there is none."""
+    """What came back: a message, or one sentence that says why there is none.
+
+    Attributes:
+        seconds: How long it took.
+        message: The message; empty if the call failed.
+        error: Why it failed.
+        too_long: Set if it failed because the prompt was longer than the model's context.
+    """
 
     seconds: float
     message: AIMessage = field(default_factory=lambda: AIMessage(content=""))
     error: str | None = None
+    too_long: TooLong | None = None
 
 
 def send(request: Request, config: RunnableConfig) -> Reply:
@@ -116,7 +127,7 @@ def _stops_by_itself(request: Request) -> bool:
     model = request.model
     while type(model) is RunnableBinding:  # one call each; retries and fallbacks make more
         model = model.bound
-    return isinstance(model, ChatTransformers)
+    return isinstance(model, TakesTimeout)
 
 
 def _check(message: object) -> None:
@@ -152,8 +163,13 @@ def failed(role: Role, style: CallStyle, error: object, seconds: float = 0.0) ->
 
 
 def _failed(request: Request, error: Exception, seconds: float) -> Reply:
-    if isinstance(error, TimeoutError) and request.timeout is not None:
+    own_words = isinstance(error, ModelError)
+    if isinstance(error, TimeoutError) and request.timeout is not None and not own_words:
         reason: object = f"no answer within {request.timeout:g} s"
     else:
         reason = error
-    return failed(request.role, request.style, reason, seconds)
+    reply = failed(request.role, request.style, reason, seconds)
+    if not isinstance(error, ContextOverflowError):
+        return reply
+    limit, length = getattr(error, "limit", None), getattr(error, "length", None)
+    return replace(reply, too_long=TooLong(limit, length, request.max_tokens))

@@ -49,7 +49,8 @@ class ModelCall(TypedDict):
         seconds: Wall clock of the call, waiting for the model included.
         finish_reason: Why the model stopped; "length" means that it hit its limit.
         cut: Why a reasoning is incomplete: it hit its limit ("length") or went round in circles
-            ("loop"; what is transferred ends before the loop).
+            ("loop"; what is transferred ends before the loop). Of a "transfer": whether the model's
+            context had room for the end of the reasoning only ("front").
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
     """
@@ -64,7 +65,7 @@ class ModelCall(TypedDict):
     cached_tokens: int | None
     seconds: float
     finish_reason: str | None
-    cut: Literal["length", "loop"] | None
+    cut: Literal["length", "loop", "front"] | None
     error: str | None
 
 

@@ -1,0 +1,112 @@
+"""A reasoning that a model's context has no room for is shortened from its front.
+
+Its end is what matters most: there, what was seen has become an answer.
+"""
+
+import math
+import re
+import unicodedata
+from dataclasses import dataclass
+
+TRIES = 6
+"""How often a reasoning is shortened before the model is given up."""
+
+_NEAR = 200
+_LINE_END = re.compile(r"\n\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_WORD_END = re.compile(r"\s+")
+_JOINER = "\u200d"
+_ATTACHED = {"Mn", "Mc", "Me", "Sk"}
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A prompt that was longer than the model's context.
+
+    Attributes:
+        limit: Tokens that the context holds, answer included; None if unknown.
+        length: Tokens of the prompt; None if unknown.
+        answer: Tokens that the answer may have.
+    """
+
+    limit: int | None
+    length: int | None
+    answer: int
+
+
+class Shortening:
+    """A reasoning on its way into a context.
+
+    Attributes:
+        text: What is left of it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tries = 0
+        self._before: tuple[int, int] | None = None
+
+    def shorten(self, refused: TooLong | None) -> bool:
+        """Take away what the model had no room for.
+
+        Where the model says how long the prompt was and may be, just as much goes, with room for
+        the answer; otherwise half of it.
+
+        Args:
+            refused: Why the model did not answer; None if that was not the prompt's length.
+
+        Returns:
+            Whether the model is to be asked again; not if nothing would be left to read.
+        """
+        if refused is None or self._tries == TRIES:
+            return False
+        self._tries += 1
+        text = without_front(self.text, self._kept(refused))
+        if not text:
+            return False
+        self.text = text
+        return True
+
+    def _kept(self, refused: TooLong) -> int:
+        """How many characters may stay."""
+        characters = len(self.text)
+        if refused.limit is None or refused.length is None:
+            return characters // 2
+        # A token of the reasoning has at least as many characters, for the prompt has other tokens
+        # too; what the former cut took away tells how many it really has.
+        each = characters / refused.length
+        if self._before and self._before[1] > refused.length:
+            each = (self._before[0] - characters) / (self._before[1] - refused.length)
+        self._before = (characters, refused.length)
+        excess = refused.length + refused.answer - refused.limit
+        return characters - max(1, characters // 16, math.ceil(excess * each))
+
+
+def without_front(text: str, kept: int) -> str:
+    """The end of a text, from a line's, sentence's or word's beginning if one is near.
+
+    Args:
+        text: Any text.
+        kept: How many characters may be kept; 0 or less for none.
+    """
+    if kept <= 0:
+        return ""
+    start = max(0, len(text) - kept)
+    if start == 0:
+        return text
+    for end in (_LINE_END, _SENTENCE_END, _WORD_END):
+        # From the character before, which may be the end of a line itself.
+        found = end.search(text, start - 1, start + min(_NEAR, kept // 4))
+        if found and found.end() >= start:
+            return text[found.end() :].strip()
+    while start < len(text) and _is_attached(text, start):
+        start += 1
+    return text[start:].strip()
+
+
+def _is_attached(text: str, index: int) -> bool:
+    """Whether a code point is a part of the character before (an accent, a joined emoji)."""
+    return unicodedata.category(text[index]) in _ATTACHED or _JOINER in {
+        text[index],
+        text[index - 1],
+    }
