@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..configs import PairConfig, load_pair_config
+from ..configs.model_pair import Backend
 from ..configs.paths import existing_file
 from .errors import UsageError, reports_errors
 from .options import Debug, Json, readable
@@ -57,7 +59,8 @@ def ask(
     if existing_file(question):
         raise UsageError(f"The last argument is the question, but {question!r} is a file.")
     question = readable(question, "The question")
-    threading.Thread(target=import_local_models, daemon=True).start()
+    if "transformers" in backends(load_pair_config(pair)).values():
+        threading.Thread(target=import_local_models, daemon=True).start()
 
     from ..models.pairs import load_pair
     from ..nodes.prepare import read_task
@@ -77,8 +80,13 @@ def ask(
         show_result(result, choices, show_reasoning=show_reasoning)
 
 
+def backends(pair: PairConfig) -> dict[str, Backend]:
+    """What runs the models of a pair, by their roles."""
+    return {role: pair.backend_of(role) for role in ("small", "large")}
+
+
 def import_local_models() -> None:
-    """Import what local models need; `ask` does it in the background, for it takes seconds."""
+    """Import what transformers models need; `ask` does it in the background, for it takes long."""
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..configs import load_pair_config
-from .ask import import_local_models
+from .ask import backends, import_local_models
 from .errors import RUN_FAILED, reports_errors
 from .options import Debug, Json
 from .output import print_json
@@ -29,13 +29,16 @@ def check(
     loaded, config = load_pair(pair), load_pair_config(pair)
     picture = _draw_picture()
     with Progress() as progress:
-        progress.start("importing torch and transformers")
-        import_local_models()
-        progress.finish("importing torch and transformers")
+        if "transformers" in backends(config).values():
+            progress.start("importing torch and transformers")
+            import_local_models()
+            progress.finish("importing torch and transformers")
         models = []
-        for role in ("small", "large"):
+        for role, backend in backends(config).items():
             progress.start(f"{role} model")
             found = _check_model(role, getattr(loaded, role), loaded.prompts, picture)
+            if backend == "transformers":  # others compute in processes of their own
+                found["peak_memory_mb"] = _peak_memory_mb()
             models.append({"role": role, "model": getattr(config, role).model} | found)
             progress.finish(f"{role} model")
     checked = {"pair": pair, "ok": all(m["error"] is None for m in models), "models": models}
@@ -76,7 +79,6 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     call = call_model(Agent(role, model, prompts), "direct", task, {})  # type: ignore[arg-type]
     found["answer"] = call["text"] or None
     found["answer_seconds"] = round(call["seconds"], 3)
-    found["peak_memory_mb"] = _peak_memory_mb()
     if call["error"]:
         found["error"] = call["error"]
     elif not call["text"].strip():
