@@ -135,7 +135,7 @@ def _calls_table(calls: list[dict[str, Any]]) -> Table:
     for call in calls:
         table.add_row(
             call["role"],
-            call["style"],
+            Text.assemble(call["style"], (f" cut: {call['cut']}" if call["cut"] else "", "dim")),
             Text("-" if call["answer"] is None else call["answer"]),
             *(_count(call[key]) for key in ("input_tokens", "cached_tokens", "output_tokens")),
             f"{call['seconds']:.2f}",
