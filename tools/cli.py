@@ -11,6 +11,7 @@ from .. import __version__
 from .ask import ask
 from .check import check
 from .pairs_command import pairs
+from .serve import serve
 
 app = typer.Typer(
     name="mai",
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(pairs)
 app.command()(check)
+app.command()(serve)
 
 
 def _print_version(wanted: bool) -> None:

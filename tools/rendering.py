@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress as Rows
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -65,6 +66,11 @@ class Progress:
     def start(self, step: str) -> None:
         """Show a step: a node of the graph, or any text."""
         self._running[step] = self._rows.add_task(_STEPS.get(step, step), total=None)
+
+    def note(self, step: str, text: str) -> None:
+        """Show a text behind a step that has started."""
+        shown = f"{_STEPS.get(step, step)}  [dim]{escape(text)}[/dim]"
+        self._rows.update(self._running[step], description=shown)
 
     def finish(self, step: str) -> None:
         """Take a step's line away."""

@@ -173,7 +173,10 @@ def explain_start(lines: Sequence[str], model: str) -> str:
         if found:
             sentence = cause.sentence.format(model=f"the model {model!r}", **found.groupdict())
             return sentence[0].upper() + sentence[1:]
-    reason = next(_exceptions(messages), "it ended without saying why; see its log.")
+    unknown = "it ended without saying why; see its log."
+    if "EngineDeadError" in log:
+        unknown = "its engine was killed from outside, or crashed; see its log."
+    reason = next(_exceptions(messages), unknown)
     return f"vLLM cannot run the model {model!r}: {reason}"
 
 

@@ -7,11 +7,16 @@ from langgraph_mai.models.vllm.start_errors import explain_start
 CORE = "(EngineCore pid=22041) ERROR 11-30 12:20:31 [core.py:1510] "
 WORKER = "(VllmWorker-0 pid=22054) ERROR 11-30 12:20:29 [multiproc_executor.py:953] "
 SERVER_ENDS = [
-    f"{CORE}Exception: WorkerProc initialization failed due to an exception in a background "
-    "process. See stack trace for root cause.",
+    (
+        f"{CORE}Exception: WorkerProc initialization failed due to an exception in a background "
+        "process. See stack trace for root cause."
+    ),
     "Process EngineCore:",
-    "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): "
-    "{'EngineCore': 1}",
+    (
+        "RuntimeError: Engine core initialization failed. See root cause above. "
+        "Failed core proc(s): "
+        "{'EngineCore': 1}"
+    ),
 ]
 CACHE_TOO_SMALL = (
     "ValueError: To serve at least one request with the model's max seq len (262144), (36.0 GiB "
@@ -23,26 +28,37 @@ CACHE_TOO_SMALL = (
 SENTENCES = [
     ("    sock.bind(addr)\nOSError: [Errno 98] Address already in use", "its port is in use"),
     (
-        f"{WORKER}ValueError: Available memory on node 0 (19.39/23.54 GiB) on startup is less than "
-        "desired CPU memory utilization (0.99, 23.31 GiB). On the CPU backend, the "
-        "`--gpu-memory-utilization` flag controls the fraction of CPU memory reserved.",
+        (
+            f"{WORKER}ValueError: Available memory on node 0 (19.39/23.54 GiB) on "
+            "startup is less than "
+            "desired CPU memory utilization (0.99, 23.31 GiB). On the CPU backend, the "
+            "`--gpu-memory-utilization` flag controls the fraction of CPU memory reserved."
+        ),
         "is to take 23.31 GiB (memory: 0.99) and 19.39 of 23.54 GiB are free; lower its memory",
     ),
     (
-        f"{WORKER}ValueError: Free memory on device cuda:0 (30.1/47.4 GiB) on startup is less than "
-        "desired GPU memory utilization (0.7, 33.18 GiB). Decrease GPU memory utilization or "
-        "reduce GPU memory used by other processes.",
+        (
+            f"{WORKER}ValueError: Free memory on device cuda:0 (30.1/47.4 GiB) on "
+            "startup is less than "
+            "desired GPU memory utilization (0.7, 33.18 GiB). Decrease GPU memory utilization or "
+            "reduce GPU memory used by other processes."
+        ),
         "is to take 33.18 GiB (memory: 0.7) and 30.1 of 47.4 GiB are free; lower its memory",
     ),
     (
-        f"{WORKER}ValueError: Available memory on node 0 (20.46/23.54 GiB) on kv cache allocation "
-        "is less than requested memory for kv (838.19 GiB). Decrease --kv-cache-memory-bytes, "
-        "VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by other processes.",
+        (
+            f"{WORKER}ValueError: Available memory on node 0 (20.46/23.54 GiB) on "
+            "kv cache allocation "
+            "is less than requested memory for kv (838.19 GiB). Decrease --kv-cache-memory-bytes, "
+            "VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by other processes."
+        ),
         "838.19 GiB for its KV cache and 20.46 of 23.54 GiB are free",
     ),
     (
-        f"{CORE}ValueError: No available memory for the cache blocks. Try increasing "
-        "`gpu_memory_utilization` when initializing the engine.",
+        (
+            f"{CORE}ValueError: No available memory for the cache blocks. Try increasing "
+            "`gpu_memory_utilization` when initializing the engine."
+        ),
         "too little of its share of the memory for a KV cache; raise its memory",
     ),
     (
@@ -54,8 +70,11 @@ SENTENCES = [
         + CACHE_TOO_SMALL.format(
             fits="Based on the available memory, the estimated maximum model length is 28416. "
         ),
-        "A context of 262144 tokens of the model 'org/small' needs 36.0 GiB of KV cache and there "
-        "are 3.91; set its engine option max_model_len to 28416 at most",
+        (
+            "A context of 262144 tokens of the model 'org/small' needs 36.0 GiB "
+            "of KV cache and there "
+            "are 3.91; set its engine option max_model_len to 28416 at most"
+        ),
     ),
     (
         f"{WORKER}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB.",
@@ -66,20 +85,26 @@ SENTENCES = [
         "There is not enough memory for the model 'org/small'",
     ),
     (
-        "(EngineCore pid=2) ERROR 11-30 12:20:12 [multiproc_executor.py:315] Worker proc "
-        "VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
+        (
+            "(EngineCore pid=2) ERROR 11-30 12:20:12 [multiproc_executor.py:315] Worker proc "
+            "VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor."
+        ),
         "was killed from outside, by hand or because main memory ran out",
     ),
     (
-        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
-        "  Value error, User-specified max_model_len (100000) is greater than the derived "
-        "max_model_len (max_position_embeddings=2048.0 or model_max_length=None in model's "
-        "config.json).",
+        (
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+            "  Value error, User-specified max_model_len (100000) is greater than the derived "
+            "max_model_len (max_position_embeddings=2048.0 or model_max_length=None in model's "
+            "config.json)."
+        ),
         "takes 2048 tokens at most, and max_model_len asks for 100000",
     ),
     (
-        "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or "
-        "'namespace/repo_name': '/nowhere/model'. Use `repo_type` argument if needed.",
+        (
+            "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or "
+            "'namespace/repo_name': '/nowhere/model'. Use `repo_type` argument if needed."
+        ),
         "is no folder with a config.json, and no model of the hub",
     ),
     (
@@ -87,29 +112,43 @@ SENTENCES = [
         "is no folder with a config.json, and no model of the hub",
     ),
     (
-        "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached "
-        "snapshot folder for the specified revision on the local disk and outgoing traffic has "
-        "been disabled.",
+        (
+            "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached "
+            "snapshot folder for the specified revision on the local disk and outgoing traffic has "
+            "been disabled."
+        ),
         "neither a folder nor in the local hub cache",
     ),
     (
-        "huggingface_hub.errors.GatedRepoError: 401 Client Error.\nCannot access gated repo for "
-        "url https://huggingface.co/api/models/org/small.",
+        (
+            "huggingface_hub.errors.GatedRepoError: 401 Client Error.\nCannot "
+            "access gated repo for "
+            "url https://huggingface.co/api/models/org/small."
+        ),
         "is gated or private: accept its terms",
     ),
     (
-        "  Value error, Model architectures ['Qwen9VLForConditionalGeneration'] are not supported "
-        "for now. Supported architectures: dict_keys(['AfmoeForCausalLM', 'ApertusForCausalLM'])",
+        (
+            "  Value error, Model architectures "
+            "['Qwen9VLForConditionalGeneration'] are not supported "
+            "for now. Supported architectures: dict_keys(['AfmoeForCausalLM', "
+            "'ApertusForCausalLM'])"
+        ),
         "it does not know the architecture Qwen9VLForConditionalGeneration; update vLLM",
     ),
     (
-        "  Value error, The checkpoint you are trying to load has model type `qwen9_vl` but "
-        "Transformers does not recognize this architecture.",
+        (
+            "  Value error, The checkpoint you are trying to load has model type `qwen9_vl` but "
+            "Transformers does not recognize this architecture."
+        ),
         "has the type qwen9_vl, which the installed transformers does not know",
     ),
     (
-        'ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. '
-        "Your Tesla T4 GPU has compute capability 7.5.",
+        (
+            "ValueError: Bfloat16 is only supported on GPUs with compute "
+            "capability of at least 8.0. "
+            "Your Tesla T4 GPU has compute capability 7.5."
+        ),
         "set dtype: float16",
     ),
     (
@@ -117,13 +156,18 @@ SENTENCES = [
         "holds no weights",
     ),
     (
-        "OSError: Can't load image processor for '/models/small'. If you were trying to load it "
-        "from 'https://huggingface.co/models', make sure",
+        (
+            "OSError: Can't load image processor for '/models/small'. If you "
+            "were trying to load it "
+            "from 'https://huggingface.co/models', make sure"
+        ),
         "hold no image processor settings",
     ),
     (
-        "/env/bin/python: Error while finding module specification for "
-        "'vllm.entrypoints.openai.api_server' (ModuleNotFoundError: No module named 'vllm')",
+        (
+            "/env/bin/python: Error while finding module specification for "
+            "'vllm.entrypoints.openai.api_server' (ModuleNotFoundError: No module named 'vllm')"
+        ),
         'pip install "langgraph-mai[vllm]"',
     ),
     ("RuntimeError: operator torchvision::nms does not exist", "built for another torch"),
@@ -151,15 +195,20 @@ def test_the_cause_is_one_sentence(lines, sentence):
 
 
 def test_lines_of_an_engine_in_this_process_are_read_too():
-    line = "ERROR 2026-11-30 12:20:29,117 [vllm.v1.engine.core] RuntimeError: CUDA error: out of memory"
+    line = (
+        "ERROR 2026-11-30 12:20:29,117 [vllm.v1.engine.core] RuntimeError: CUDA "
+        "error: out of memory"
+    )
     assert "not enough memory" in explain_start([line], "org/small")
 
 
 @pytest.mark.parametrize(
     "warning",
     [
-        "WARNING 11-30 12:19:13 [interface.py:1] Failed to import from vllm._C: "
-        "ModuleNotFoundError(\"No module named 'vllm._C'\")",
+        (
+            "WARNING 11-30 12:19:13 [interface.py:1] Failed to import from vllm._C: "
+            "ModuleNotFoundError(\"No module named 'vllm._C'\")"
+        ),
         "(APIServer pid=7) INFO 11-30 12:19:13 [launcher.py:1] retrying: Address already in use",
     ],
 )
@@ -171,6 +220,15 @@ def test_warnings_are_no_cause(warning):
 @pytest.mark.parametrize("lines", [[], ["INFO 11-30 12:19:13 [a.py:1] all is well"]])
 def test_an_end_without_a_reason_points_to_the_log(lines):
     assert explain_start(lines, "org/small").endswith("it ended without saying why; see its log.")
+
+
+def test_an_engine_that_dies_in_mid_run_is_told_apart():
+    line = (
+        "(APIServer pid=31768) ERROR 11-30 12:33:40 [async_llm.py:906] vllm.v1.engine.exceptions."
+        "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
+        "cause."
+    )
+    assert "its engine was killed from outside, or crashed" in explain_start([line], "org/small")
 
 
 def test_a_long_error_is_cut():

@@ -1,0 +1,244 @@
+"""`mai serve`: a vLLM server for each model of a pair, until Ctrl-C."""
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..configs import PairConfig, load_pair_config
+from ..configs.paths import existing_file, existing_folder
+from .entry import INTERRUPTED
+from .errors import UsageError, reports_errors
+from .options import Debug, Json
+from .output import print_json
+
+if TYPE_CHECKING:
+    from ..models.vllm.server_group import ServerGroup
+    from ..models.vllm.server_process import ServerSpec
+    from .stop_signals import StopSignals
+
+LAST_PORT = 65535
+
+
+@reports_errors
+def serve(
+    pair: Annotated[
+        str, typer.Argument(help="A pair's name (see `mai pairs`) or file.")
+    ] = "demo-vllm",
+    *,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines too.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(min=1, max=LAST_PORT, help="Port of the first server; a second has the next."),
+    ] = 8101,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Serve only one model, small or large.", show_default=False),
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the pair file here too.", show_default=False),
+    ] = None,
+    log_dir: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder for the servers' logs.", show_default=False),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds for one server to get ready, downloads included.")
+    ] = 1800,
+    as_json: Json = False,
+    debug: Debug = False,  # noqa: ARG001  read by reports_errors
+) -> None:
+    """Serve a pair's models with vLLM, and print the pair file that uses the servers."""
+    from ..models.vllm.environment import quiet_defaults
+
+    environ = quiet_defaults() | os.environ
+    config = load_pair_config(pair)
+    roles = _roles(config, pair, only)
+    file = _file_to_write(write, pair, roles)
+    ports = _free_ports(host, port, roles)
+    specs = {role: _server_spec(config, role, host, ports[role]) for role in roles}
+    _check_engines(specs)
+
+    from ..models.vllm.server_group import ServerEndedError, ServerGroup
+    from .served_pair import base_url, served_pair
+    from .stop_signals import StopSignals
+
+    urls = {role: base_url(host, ports[role]) for role in roles}
+    logs = _log_folder(log_dir)
+    signals = StopSignals()
+    servers = ServerGroup(logs, environ)
+    try:
+        ready = _start(servers, specs, urls, timeout, signals)
+        if ready:
+            _show(served_pair(config, Path(pair).stem, urls), file, as_json=as_json)
+            typer.echo("Ready. Ctrl-C ends the servers.", err=True)
+            servers.watch(lambda: signals.asked)
+    except ServerEndedError as error:
+        typer.echo("\n".join(error.last_lines), err=True)
+        raise
+    finally:
+        servers.end(patient=lambda: not signals.asked_again)
+    if log_dir is None:
+        shutil.rmtree(logs, ignore_errors=True)
+    if not ready:
+        typer.echo("Stopped.", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show(settings: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
+    """Print a pair file, and write it if wanted."""
+    from .served_pair import pair_yaml
+
+    if file:
+        file.write_text(pair_yaml(settings), encoding="utf-8")
+    if as_json:
+        print_json(settings)
+    else:
+        typer.echo(pair_yaml(settings), nl=False)
+
+
+def _roles(pair: PairConfig, name: str, only: str | None) -> list[str]:
+    """The models to serve: those that no other server has."""
+    if only not in {None, "small", "large"}:
+        raise UsageError(f"--only takes small or large, not {only!r}.")
+    wanted = [only] if only else ["small", "large"]
+    roles = [role for role in wanted if pair.backend_of(role) != "server"]
+    if not roles:
+        which = f"The {only} model of the pair {name!r} is" if only else f"The pair {name!r} is"
+        raise UsageError(
+            f"{which} on servers that already run; serve a pair that names models instead, such as "
+            "demo-vllm (see `mai pairs`)."
+        )
+    total = sum(pair.memory_of(role) for role in roles)
+    if len(roles) > 1 and pair.small.device == pair.large.device and total > 1:
+        raise UsageError(
+            f"small.memory and large.memory of the pair {name!r} are shares of one GPU and add up "
+            f"to {total:g}; they must not exceed 1."
+        )
+    return roles
+
+
+def _file_to_write(write: str | None, pair: str, roles: Sequence[str]) -> Path | None:
+    if write is None:
+        return None
+    file = Path(write).expanduser()
+    source = existing_file(pair)
+    if len(roles) < 2:
+        raise UsageError(
+            "--write needs both models; with one on another machine, put what is printed into "
+            "your pair file."
+        )
+    if file.suffix not in {".yaml", ".yml"}:
+        raise UsageError(f"A pair file ends in .yaml; {write!r} does not.")
+    if not existing_folder(file.parent):
+        raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into.")
+    if source and file.exists() and file.samefile(source):
+        raise UsageError("--write would overwrite the pair that is served; name another file.")
+    return file
+
+
+def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
+    """A port for each role, checked to be free."""
+    ports = {role: first + number for number, role in enumerate(roles)}
+    if max(ports.values()) > LAST_PORT:
+        raise UsageError(f"The second server needs the port after {first}, and there is none.")
+    for port in ports.values():
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+        except (OSError, UnicodeError) as error:
+            raise UsageError(f"There is no address {host!r} and port {port} ({error}).") from error
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                raise UsageError(
+                    f"The servers cannot listen on {host!r}, port {port} ({error.strerror}); end "
+                    "the program that uses it, or choose another --port or --host."
+                ) from error
+    return ports
+
+
+def _server_spec(pair: PairConfig, role: str, host: str, port: int) -> "ServerSpec":
+    from ..models.pairs import model_weights
+    from ..models.vllm.options import EngineSpec, options_json
+    from ..models.vllm.server_process import ServerSpec
+
+    model = getattr(pair, role)
+    device, _, gpu = model.device.partition(":")
+    if gpu and not (device == "cuda" and gpu.isdecimal()):
+        raise UsageError(f"There is no device {model.device!r}; write cuda:0, cuda:1 and so on.")
+    return ServerSpec(
+        name=model.model,
+        engine=EngineSpec(
+            model=model_weights(model.model),
+            revision=model.revision,
+            dtype=model.dtype,
+            device=device,
+            memory=pair.memory_of(role),
+            max_images=model.max_images,
+            options=options_json(model.engine),
+        ),
+        host=host,
+        port=port,
+        gpu=int(gpu) if gpu else None,
+        api_key=os.environ.get(model.api_key_env) or None,
+    )
+
+
+def _check_engines(specs: Mapping[str, "ServerSpec"]) -> None:
+    """Find what is wrong before anything starts, where that can be known."""
+    from ..models.vllm.engine_checks import check_engine
+
+    for spec in specs.values():
+        check_engine(spec.engine, spec.name)
+
+
+def _log_folder(log_dir: str | None) -> Path:
+    if log_dir is None:
+        return Path(tempfile.mkdtemp(prefix="langgraph-mai-serve-"))
+    folder = Path(log_dir).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"No logs can be written to {log_dir!r} ({error.strerror}).") from error
+    return folder
+
+
+def _start(
+    servers: "ServerGroup",
+    specs: Mapping[str, "ServerSpec"],
+    urls: Mapping[str, str],
+    timeout: float,
+    signals: "StopSignals",
+) -> bool:
+    """Start one server after the other; False if a signal came in between."""
+    from .rendering import Progress
+
+    with Progress() as progress:
+        for role, spec in specs.items():
+            start = time.monotonic()
+            step = f"starting the {role} model's server"
+            progress.start(step)
+
+            def goes_on(message: str, step: str = step) -> bool:
+                progress.note(step, message[:80])
+                return not signals.asked
+
+            if not servers.start(role, spec, timeout, goes_on):
+                return False
+            progress.finish(step)
+            seconds = time.monotonic() - start
+            typer.echo(f"{role}: {spec.name} on {urls[role]} after {seconds:.0f} s", err=True)
+    return True
