@@ -31,6 +31,7 @@ def test_the_pairs_that_come_with_the_package():
         "internvl3.5-2b-8b",
         "qwen3-vl-2b-4b",
         "qwen3-vl-2b-8b",
+        "qwen3-vl-2b-8b-vllm",
         "qwen3-vl-4b-8b",
     }
     assert {"default", "demo"} <= set(list_prompts())
