@@ -1,0 +1,71 @@
+"""vLLM's processes end with the process that started them, however that ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from langgraph_mai.models import ChatVLLM
+
+SCRIPT = """
+import os, sys, time
+from langgraph_mai import load_pair
+
+if __name__ == "__main__":
+    model = load_pair("demo-vllm").small.load()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    {end}
+"""
+
+ENDS = {
+    "exit": "sys.exit(0)",
+    "exception": "raise RuntimeError('on purpose')",
+    "killed": "os.kill(os.getpid(), 9)",
+    "interrupted": "os.kill(os.getpid(), 2); time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_process_is_left(tmp_path, end):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(end=ENDS[end]))
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        below = psutil.Process(process.pid).children(recursive=True)
+        process.communicate("go on\n", timeout=120)
+    assert len(below) >= 2
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert not alive
+
+
+def test_an_engine_that_died_is_started_again(vllm_pair):
+    model = ChatVLLM(
+        **{**vllm_pair.small.model_dump(include={"model", "dtype", "engine"}), "memory": 0.05}
+    )
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    assert model.invoke("How many?").content is not None
+    for child in psutil.Process().children(recursive=True):
+        if child.pid not in before:
+            os.kill(child.pid, signal.SIGKILL)
+    failed = 0
+    for _ in range(100):
+        try:
+            model.invoke("How many?")
+        except RuntimeError:
+            failed += 1
+            time.sleep(0.1)
+        else:
+            break
+    assert failed < 100
+    model.unload()
