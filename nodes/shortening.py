@@ -15,6 +15,7 @@ _NEAR = 200
 _LINE_END = re.compile(r"\n\s*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 _WORD_END = re.compile(r"\s+")
+_WORD = re.compile(r"\w")
 _JOINER = "\u200d"
 _ATTACHED = {"Mn", "Mc", "Me", "Sk"}
 
@@ -62,7 +63,7 @@ class Shortening:
             return False
         self._tries += 1
         text = without_front(self.text, self._kept(refused))
-        if not text:
+        if not _WORD.search(text):
             return False
         self.text = text
         return True

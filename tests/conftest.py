@@ -49,3 +49,13 @@ def demo_weights() -> Path:
     import langgraph_mai.demo
 
     return Path(langgraph_mai.demo.__file__).parent / "weights"
+
+
+@pytest.fixture
+def server():
+    """A server of the test's own with an OpenAI-compatible API, which serves the model "m"."""
+    from chat_servers import ChatServerProcess
+
+    process = ChatServerProcess()
+    yield process
+    process.stop()

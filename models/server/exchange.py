@@ -144,8 +144,8 @@ class Exchange:
             return None
 
     async def _listed(self) -> list[str]:
-        page = await self.client.models.list(timeout=LIST_SECONDS)
-        models: Any = getattr(page, "data", None)
-        if not isinstance(models, list):
-            raise no_completion(self.asked, str(page))
-        return [str(model.id) for model in models]
+        try:
+            page = await self.client.models.list(timeout=LIST_SECONDS)
+            return [str(model.id) for model in page.data]
+        except (AttributeError, TypeError) as error:  # all that the client says of other answers
+            raise no_completion(self.asked, "it lists no models") from error
