@@ -114,6 +114,7 @@ class ChatServerProcess:
 class _Connections(ThreadingHTTPServer):
     owner: ChatServerProcess
     daemon_threads = False  # server_close waits for them
+    request_queue_size = 256
 
     def __init__(self, *arguments: Any) -> None:
         self._open: set[Any] = set()
