@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress as Rows
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..nodes.prompts import LETTERS
@@ -43,8 +43,8 @@ class Progress:
         console = Console(stderr=True)
         self._rows = Rows(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
             console=console,
             transient=True,
             disable=not console.is_terminal,
