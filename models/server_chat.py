@@ -227,10 +227,10 @@ class ChatServer(ChatOpenAI):
     def _exchange(self, settings: dict[str, Any], messages: Sequence[BaseMessage] = ()) -> Exchange:
         """A call that begins now."""
         settings = dict(settings)
-        timeout = settings.pop("timeout", None)
+        timeout: Any = settings.pop("timeout", None)
         timeout = self.request_timeout if timeout is None else timeout
-        if timeout is not None and timeout <= 0:
-            raise ValueError("The timeout must be more than 0 seconds.")
+        if not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
+            raise ValueError("The timeout must be more than 0 seconds, as one number.")
         limit = settings.pop("max_completion_tokens", None)
         if limit is not None:
             settings["max_tokens"] = limit

@@ -93,7 +93,7 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
         handed = hand_over(state)
         if not isinstance(handed, _HandedOver):
             return {key: handed}
-        reasoning, replies = Shortening(handed.text), []
+        reasoning, replies = Shortening(handed.text), list[Reply]()
         while not replies or shortened(state, reasoning, replies[-1]):
             replies.append(ask(target, "transfer", state["task"], config, reasoning.text))
         return {key: _record(target.role, replies, state["task"])}
@@ -102,7 +102,7 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
         handed = await asyncio.to_thread(hand_over, state)
         if not isinstance(handed, _HandedOver):
             return {key: handed}
-        reasoning, replies = Shortening(handed.text), []
+        reasoning, replies = Shortening(handed.text), list[Reply]()
         while not replies or shortened(state, reasoning, replies[-1]):
             replies.append(await aask(target, "transfer", state["task"], config, reasoning.text))
         return {key: _record(target.role, replies, state["task"])}

@@ -213,6 +213,13 @@ def fails_halfway(handler: Handler, _body: dict[str, Any]) -> None:
     handler.events([chunk("It "), {"error": {"message": "EngineCore died", "code": 500}}])
 
 
+def fails_at_once(handler: Handler, body: dict[str, Any]) -> None:
+    """An error event instead of an answer."""
+    if body.get("stream"):
+        return handler.events([{"error": {"message": "EngineCore died", "code": 500}}])
+    return fails(500, "EngineCore died")(handler, body)
+
+
 def page(handler: Handler, _body: dict[str, Any]) -> None:
     """A web page, as from a proxy."""
     handler.reply(200, "<!DOCTYPE html><html><body>Please log in</body></html>")

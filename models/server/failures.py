@@ -72,10 +72,10 @@ def explain(error: Exception, asked: Asked, served: Sequence[str] | None = None)
             )
         case openai.APIStatusError():
             return ModelError(_refused(error.status_code, said, asked))
-        case openai.APIError() if asked.begun:
-            return UnreachableError(f"{server} broke off its answer ({said}); see its log.")
-        case openai.APIError() | json.JSONDecodeError():
+        case openai.APIResponseValidationError() | json.JSONDecodeError():
             return no_completion(asked, said)
+        case openai.APIError():  # an event of a stream
+            return UnreachableError(f"{server} broke off its answer ({said}); see its log.")
     if type(error).__module__.partition(".")[0].startswith("http"):  # httpx, or what is below it
         return _connection(error, asked)
     return error
@@ -134,6 +134,11 @@ def _not_found(asked: Asked, served: Sequence[str] | None) -> ModelError:
 
 def _connection(error: Exception, asked: Asked) -> ModelError:
     names = {type(cause).__name__ for cause in _causes(error)}  # httpx's, of either major version
+    if "ReadTimeout" in names:
+        return UnreachableError(
+            f"The server at {asked.address} does not answer; see its log, or whether something "
+            "else listens there."
+        )
     if asked.begun or not names & {"ConnectError", "ConnectTimeout", "ProxyError"}:
         return broke_off(asked)
     if "ConnectTimeout" in names:

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import langchain_tests.unit_tests
 import pytest
@@ -262,6 +263,15 @@ def test_a_pair_file_names_servers_and_no_key(server, tmp_path, monkeypatch):
     assert pair.large.load().invoke("?").text == "yes"
     assert server.requests[-1]["headers"]["authorization"] == "Bearer sk-of-the-pair"
     assert "sk-of-the-pair" not in repr(pair)
+
+
+def test_the_documented_pair_file_is_one(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "servers.md"
+    path = tmp_path / "my-servers.yaml"
+    path.write_text(page.read_text(encoding="utf-8").split("```yaml\n")[1].partition("```")[0])
+    pair = load_pair(path)
+    assert str(pair.small.openai_api_base) == "http://gpu-a:8000/v1"
+    assert pair.large.model_name == "Qwen/Qwen3-VL-8B-Instruct"
 
 
 def test_the_package_without_langchain_openai_names_the_extra():

@@ -11,6 +11,7 @@ from chat_servers import (
     dies_before,
     dies_halfway,
     fails,
+    fails_at_once,
     fails_halfway,
     hangs,
     has_context,
@@ -154,6 +155,12 @@ def test_a_stream_that_breaks_off(fault, way, server):
     # What was said cannot be unsaid: nothing is asked again.
     assert len(server.requests) == 1
     assert pieces[0] == "It "
+
+
+def test_a_failure_instead_of_an_answer(server, ask):
+    server.otherwise = fails_at_once
+    with pytest.raises(UnreachableError, match="EngineCore died"):
+        ask(model_on(server, max_retries=0))
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
@@ -344,3 +351,12 @@ def test_loading_finds_the_model_or_names_those_there_are(server):
     with pytest.raises(UnreachableError, match="cannot be reached"):
         model.load()
     server.start()
+
+
+def test_loading_waits_for_no_server_that_hangs(server, monkeypatch):
+    server.listing = hangs
+    with pytest.raises(CallTimeoutError):
+        model_on(server, timeout=0.2).load()
+    monkeypatch.setattr("langgraph_mai.models.server.exchange.LIST_SECONDS", 0.2)
+    with pytest.raises(UnreachableError, match="does not answer"):
+        model_on(server, max_retries=0).load()
