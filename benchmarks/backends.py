@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..configs import load_pair_config
 from ..graph import create_mai
 from ..models.pairs import Pair, load_pair, model_weights
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
+from ..nodes.state import MAIInput, RunState
 from .demo_questions import demo_questions
 from .parity import Difference, compare_outputs
 from .prefix_reuse import Reuse, reused_share, shared_tokens
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parity(
-    reference: Pair, pair: Pair, made: Round, questions: Sequence[dict[str, Any]]
+    reference: Pair, pair: Pair, made: Round, questions: Sequence[MAIInput]
 ) -> list[Figure]:
     """The calls that the cascade may make, on every question, on both backends."""
     figures = []
@@ -86,7 +87,7 @@ def _parity(
         one, two = getattr(reference, role), getattr(pair, role)
         agent = Agent(role, one, pair.prompts)
         prompts = [
-            task_messages(agent, style, read_task(question), _reasoning(result))
+            task_messages(agent, style, read_task(cast("RunState", question)), _reasoning(result))
             for question, result in zip(questions, made.results, strict=True)
         ]
         limit = getattr(pair.prompts, style).max_tokens
@@ -117,7 +118,7 @@ def _routes(before: Round, after: Round) -> list[Figure]:
 
 
 def _reuse(
-    name: str, pair: Pair, made: Round, questions: Sequence[dict[str, Any]], block: int
+    name: str, pair: Pair, made: Round, questions: Sequence[MAIInput], block: int
 ) -> list[Figure]:
     from transformers import AutoProcessor
 
@@ -137,7 +138,7 @@ def _reuse(
             second = calls.get((role, style))
             if second is None:
                 continue
-            task = read_task(question)
+            task = read_task(cast("RunState", question))
             first_prompt = task_messages(agent, "direct", task)
             second_prompt = task_messages(agent, style, task, _reasoning(result))
             shared = shared_tokens(processor, first_prompt, second_prompt)

@@ -1,12 +1,12 @@
 """Held-out questions of the demo world, as the graph takes them."""
 
 from pathlib import Path
-from typing import Any
 
 from ..demo.held_out import held_out
+from ..nodes.state import MAIInput
 
 
-def demo_questions(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
+def demo_questions(folder: Path, count: int, seed: int) -> list[MAIInput]:
     """Inputs for `create_mai`'s graph, each about a picture of its own.
 
     Args:

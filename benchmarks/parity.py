@@ -64,8 +64,8 @@ def first_difference(prompt: int, reference: AIMessage, other: AIMessage) -> Dif
         return Difference(
             prompt=prompt,
             token=place,
-            reference=one and one["token"],
-            other=two and two["token"],
+            reference=one["token"] if one else None,
+            other=two["token"] if two else None,
             margin=_margin(two),
         )
     return None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..nodes.state import MAIInput
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -33,7 +35,7 @@ class Round:
         )
 
 
-def one_by_one(graph: Any, questions: Sequence[dict[str, Any]]) -> Round:
+def one_by_one(graph: Any, questions: Sequence[MAIInput]) -> Round:
     """Ask each question after the answer to the one before."""
 
     async def ask() -> Round:
@@ -44,7 +46,7 @@ def one_by_one(graph: Any, questions: Sequence[dict[str, Any]]) -> Round:
     return asyncio.run(ask())
 
 
-def all_at_once(graph: Any, questions: Sequence[dict[str, Any]]) -> Round:
+def all_at_once(graph: Any, questions: Sequence[MAIInput]) -> Round:
     """Ask all questions at the same time."""
 
     async def ask() -> Round:

@@ -54,8 +54,8 @@ class ChatVLLM(LocalChat):
         """Start the engine now instead of at the first call; returns the model itself.
 
         Raises:
-            ImportError: vLLM is not installed.
-            ModelError: The engine cannot be started, or has no such option.
+            ModelError: vLLM is not installed, or the engine cannot be started or has no such
+                option.
         """
         get_engine(self._spec())
         return self

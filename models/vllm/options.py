@@ -55,7 +55,8 @@ class EngineSpec:
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
         }
-        return own | json.loads(self.options)
+        options: dict[str, Any] = json.loads(self.options)
+        return own | options
 
 
 def options_json(options: Mapping[str, Any]) -> str:
@@ -75,7 +76,7 @@ def check_engine_options(options: Mapping[str, Any]) -> None:
 
     Raises:
         ModelError: With the option's name, and what to write instead.
-        ImportError: vLLM is not installed.
+        ModuleNotFoundError: vLLM is not installed.
     """
     from dataclasses import fields
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
-from .environment import INSTALL, prepare
+from .engine_checks import check_engine
+from .environment import prepare
 from .options import EngineSpec
+from .start_errors import explain_start
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -23,8 +25,7 @@ def get_engine(spec: EngineSpec) -> "Engine":
     Engines start one after the other: each measures the free memory before it takes its share.
 
     Raises:
-        ImportError: vLLM is not installed.
-        ModelError: The engine cannot be started.
+        ModelError: vLLM is not installed, or the engine cannot be started.
     """
     engine = _engines.get(spec)
     if engine is not None and not engine.dead:
@@ -57,39 +58,18 @@ def release_all() -> None:
 
 
 def _start(spec: EngineSpec) -> "Engine":
+    check_engine(spec, spec.model)
     log = prepare()
     begin = log.stat().st_size if log and log.exists() else 0
-    try:
-        from .engine import Engine
-        from .options import check_engine_options
-    except ImportError as error:
-        raise ImportError(
-            f"The backend vllm needs vLLM ({error}); install it with: {INSTALL}"
-        ) from error
-    import json
+    from .engine import Engine
 
-    check_engine_options(json.loads(spec.options))
-    _check_device(spec)
     try:
         return Engine(spec)
     except ModelError:
         raise
     except Exception as error:
-        from .start_errors import explain_start
-
-        lines = [*_lines(log, begin), *str(error).splitlines()]
+        lines = [*_lines(log, begin), *f"{type(error).__name__}: {error}".splitlines()]
         raise ModelError(explain_start(lines, spec.model)) from error
-
-
-def _check_device(spec: EngineSpec) -> None:
-    from vllm.platforms import current_platform
-
-    if spec.device not in {"auto", current_platform.device_type}:
-        raise ModelError(
-            f"The device {spec.device!r} cannot be had: this build of vLLM runs on "
-            f"{current_platform.device_type!r}; set device to auto (which GPU it is, "
-            "CUDA_VISIBLE_DEVICES tells)."
-        )
 
 
 def _lines(log: Path | None, begin: int) -> Sequence[str]:

@@ -24,6 +24,8 @@ _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_END = 30.0
 _LONGEST_TAIL = 1 << 18
 
+_PLAIN_SAMPLING = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+
 # vLLM's switches that can only be put on.
 _ONLY_ON = {
     "disable_log_stats",
@@ -66,9 +68,12 @@ class ServerSpec:
                 "the list of processes; set HF_TOKEN in the environment instead."
             )
         model = settings.pop("model")
+        overridden = settings.get("override_generation_config") or {}
         # People read a server's statistics at /metrics.
         settings["disable_log_stats"] = json.loads(self.engine.options).get("disable_log_stats")
         settings |= {
+            # Models answer alike on every backend: without the sampling that a checkpoint brings.
+            "override_generation_config": _PLAIN_SAMPLING | overridden,
             "served_model_name": self.name,
             "enable_prompt_tokens_details": True,
             "host": self.host,
