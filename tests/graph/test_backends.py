@@ -213,8 +213,10 @@ def test_a_reasoning_too_long_for_the_context_loses_its_front(pair, is_demo):
     assert 1000 < transfer["input_tokens"] < 2048
 
 
-def test_a_call_out_of_time_leaves_the_next_one_alone(pair, questions):
+def test_a_call_out_of_time_leaves_the_next_one_alone(pair, backend, questions):
+    if "servers" in backend:
+        pytest.skip("cancelled at once, httpcore leaves its idle connections to the collector")
     graph = mai_of(pair, timeout=0.0001)
-    with pytest.raises(RuntimeError, match=r"within (the timeout of )?0\.0001 s"):
+    with pytest.raises(RuntimeError, match=r"no answer within 0\.0001 s"):
         graph.invoke(questions[1])
     assert mai_of(pair).invoke(questions[1])["answer"]
