@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -46,29 +46,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = Path(tempfile.mkdtemp(prefix="langgraph-mai-questions-"))
     figures: list[Figure] = []
 
+    def add(measured: Sequence[Figure]) -> None:
+        figures.extend(measured)
+        _show(measured)
+        if options.out:
+            _write(figures, options.out)
+
     _say(f"Outputs of {options.questions} questions, {options.pair} against {options.reference}")
     questions = demo_questions(folder, options.questions, _SEED)
     before = all_at_once(create_mai(reference.small, reference.large, prompts="demo"), questions)
-    figures += _parity(reference, pair, before, questions)
+    add(_parity(reference, pair, before, questions))
 
     mai = create_mai(pair.small, pair.large, prompts=pair.prompts)
     _say("Routes of the cascade, and what it reuses")
-    after = one_by_one(mai, demo_questions(folder, options.questions, _SEED))
-    figures += _routes(before, after)
-    figures += _reuse(options.pair, pair, after, questions, options.block)
+    after = one_by_one(mai, questions)
+    add(_routes(before, after))
+    add(_reuse(options.reference, pair, after, questions, options.block))
 
     _say(f"{options.rounds} rounds of {options.questions} questions, one by one and at once")
-    figures += _throughput(mai, folder, options.questions, options.rounds)
+    add(_throughput(mai, folder, options.questions, options.rounds))
+
+
+def _show(figures: Sequence[Figure]) -> None:
     for figure in figures:
         value = "none" if figure.value is None else f"{figure.value:.4g}"
-        _say(f"{figure.name:<44} {value:>8} {figure.unit}  ({figure.questions})")
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        records = [
-            {"name": f.name, "value": f.value, "unit": f.unit, "questions": f.questions}
-            for f in figures
-        ]
-        (options.out / "backends.json").write_text(json.dumps(records, indent=1))
+        _say(f"  {figure.name:<42} {value:>8} {figure.unit}  ({figure.questions})")
+
+
+def _write(figures: Sequence[Figure], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    records = [asdict(figure) for figure in figures]
+    (folder / "backends.json").write_text(json.dumps(records, indent=1))
 
 
 def _parity(
@@ -122,7 +130,7 @@ def _reuse(
 ) -> list[Figure]:
     from transformers import AutoProcessor
 
-    config = load_pair_config(name)
+    reference = load_pair_config(name)
     loader: Any = AutoProcessor  # transformers leaves it untyped
     figures = []
     plans: list[tuple[Literal["small", "large"], PromptStyle]] = [
@@ -131,7 +139,7 @@ def _reuse(
     ]
     for role, style in plans:
         agent = Agent(role, getattr(pair, role), pair.prompts)
-        processor = loader.from_pretrained(model_weights(getattr(config, role).model))
+        processor = loader.from_pretrained(model_weights(getattr(reference, role).model))
         reuses = []
         for question, result in zip(questions, made.results, strict=True):
             calls = {(call["role"], call["style"]): call for call in result["calls"]}

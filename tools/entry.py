@@ -68,7 +68,15 @@ def _leave(code: int) -> None:
         # Whoever read our output has gone, or its disk is full; Python must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or 1
+    _end_engines()
     if threading.active_count() > 1:
         # A model that still loads or answers after a failure is not waited for.
         os._exit(code)
     sys.exit(code)
+
+
+def _end_engines() -> None:
+    """End vLLM's processes and wait for it, so that the next command finds the memory free."""
+    engines = sys.modules.get(f"{__package__.rpartition('.')[0]}.models.vllm.running_engines")
+    if engines is not None:
+        engines.release_all()
