@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
     from .models.transformers_chat import ChatTransformers
+    from .nodes.context import MAIContext
     from .nodes.errors import MAIError, MAIInputError
     from .nodes.judge import Judge
     from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
@@ -32,6 +33,7 @@ _HOME = {
     "load_pair": "models.pairs",
     "ChatTransformers": "models.transformers_chat",
     "ModelError": "models.errors",
+    "MAIContext": "nodes.context",
     "MAIError": "nodes.errors",
     "MAIInputError": "nodes.errors",
     "Judge": "nodes.judge",
@@ -47,6 +49,7 @@ __all__ = [
     "ConfigError",
     "ImageError",
     "Judge",
+    "MAIContext",
     "MAIError",
     "MAIInput",
     "MAIInputError",

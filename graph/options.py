@@ -10,6 +10,7 @@ from langgraph.graph import StateGraph
 from ..configs import ConfigError, PromptsConfig, load_prompts
 from ..nodes.chat_models import ChatModel, check_chat_model, check_timeout
 from ..nodes.model_call import Agent
+from ..nodes.retry import MODEL_RETRY
 from ..nodes.step import ModelStep
 from .caching import SuccessCache, cache_policy
 
@@ -54,9 +55,9 @@ class Options:
         )
 
     def add(self, graph: StateGraph[Any, Any, Any, Any], step: ModelStep) -> None:
-        """Add a step that asks a model, cached if there is a cache."""
+        """Add a step that asks a model, with its retries, and cached if there is a cache."""
         policy = cache_policy(step, self.strategy) if self.cache else None
-        graph.add_node(step.get_name(), step, cache_policy=policy)
+        graph.add_node(step.get_name(), step, retry_policy=MODEL_RETRY, cache_policy=policy)
 
 
 def _prompts(prompts: Any) -> PromptsConfig:

@@ -51,16 +51,19 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
     )
     key = f"{target.role}_transfer"
 
+    def wanted(state: RunState) -> Transfer:
+        return state["task"].get("settings", {}).get("transfer", transfer)
+
     def quotes(state: RunState) -> str:
         call = state.get(source_key)
-        return _handed_over(call, transfer).text if call else ""
+        return _handed_over(call, wanted(state)).text if call else ""
 
     def hand_over(state: RunState) -> "_HandedOver | ModelCall | None":
         """What is handed over; a failed call if that cannot be; None without a reasoning."""
         call = state[source_key]
         if call is None or not call["text"].strip():
             return None
-        handed = _handed_over(call, transfer)
+        handed = _handed_over(call, wanted(state))
         emit(
             {
                 "event": "reasoning_transfer",

@@ -16,6 +16,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..models.transformers_chat import ChatTransformers
 from .chat_models import ChatModel, chat_models
+from .retry import tried_again
 from .state import CallStyle, Role
 
 _Result = TypeVar("_Result")
@@ -61,7 +62,7 @@ def send(request: Request, config: RunnableConfig) -> Reply:
 
     Returns:
         The reply. A failure is in its `error`; only what LangGraph raises to steer a run
-        (interrupts), and cancellation, come through.
+        (interrupts), cancellation, and failures after which the node is run again, come through.
     """
     tagged = _tagged(request, config)
     start = time.perf_counter()
@@ -73,7 +74,9 @@ def send(request: Request, config: RunnableConfig) -> Reply:
         _check(message)
     except GraphBubbleUp:
         raise
-    except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
+    except Exception as error:
+        if tried_again(error):
+            raise
         return _failed(request, error, time.perf_counter() - start)
     return Reply(time.perf_counter() - start, message)
 
@@ -90,7 +93,9 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
         _check(message)
     except GraphBubbleUp:
         raise
-    except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
+    except Exception as error:
+        if tried_again(error):
+            raise
         return _failed(request, error, time.perf_counter() - start)
     return Reply(time.perf_counter() - start, message)
 

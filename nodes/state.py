@@ -4,7 +4,7 @@ No key has a reducer but `messages`, whose reducer is safe to share with a paren
 step writes a key of its own, and `respond` puts the calls into one list.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
@@ -30,7 +30,7 @@ CallKey = Literal[
     "small_transfer",
     "large_transfer",
 ]
-Fallback = CallKey | Literal["raw_text"]
+Fallback = CallKey | Literal["raw_text", "review"]
 
 
 class ModelCall(TypedDict):
@@ -68,6 +68,24 @@ class ModelCall(TypedDict):
     error: str | None
 
 
+class Settings(TypedDict, total=False):
+    """What a run's context changes; see `MAIContext`.
+
+    Attributes:
+        transfer: What of a reasoning is handed over.
+        prompts: Name of a prompt set.
+        timeout: Seconds that one model call may take.
+        max_tokens: Limits on outputs, in tokens, by prompt style.
+        free_text_overlap: Share of common words from which two free texts can agree.
+    """
+
+    transfer: Literal["full"]
+    prompts: str
+    timeout: float
+    max_tokens: dict[str, int]
+    free_text_overlap: float
+
+
 class Task(TypedDict):
     """What is asked, checked by `prepare` and read by every later step.
 
@@ -77,6 +95,7 @@ class Task(TypedDict):
         choices: The options' texts, in order; the first is A.
         answer_type: What kind of answer is expected; never "auto".
         digests: A hash of each image's pixels, for cache keys; empty when nothing is cached.
+        settings: What the run's context changes; missing where it changes nothing.
     """
 
     question: str
@@ -84,6 +103,7 @@ class Task(TypedDict):
     choices: list[str]
     answer_type: AnswerType
     digests: list[str]
+    settings: NotRequired[Settings]
 
 
 class MAIInput(TypedDict, total=False):
@@ -119,7 +139,8 @@ class MAIOutput(TypedDict):
         route: How far the run went: the direct answers agreed, the small agent reasoned, or its
             reasoning was transferred.
         fallback: What stood in where the step that should have answered could not: the key of
-            another call ("large_direct"), or "raw_text". None in a run without trouble.
+            another call ("large_direct"), "raw_text", or "review" (a person). None in a run without
+            trouble.
         calls: Every model call, in order.
     """
 
@@ -172,6 +193,7 @@ class RunState(TypedDict, total=False):
     direct_judgement: ModelCall | None
     reasoning_verdict: Verdict | None
     reasoning_judgement: ModelCall | None
+    review: str | None
 
     answer: str | None
     route: Route | None
