@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configs import ConfigError, PromptsConfig, load_prompts
-    from .graph import create_mai, create_strategy
+    from .graph import create_mai, create_mai_batch, create_strategy
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
@@ -26,6 +26,7 @@ _HOME = {
     "PromptsConfig": "configs",
     "load_prompts": "configs",
     "create_mai": "graph",
+    "create_mai_batch": "graph",
     "create_strategy": "graph",
     "ImageError": "models.images",
     "image_reference": "models.images",
@@ -62,6 +63,7 @@ __all__ = [
     "Route",
     "__version__",
     "create_mai",
+    "create_mai_batch",
     "create_strategy",
     "image_reference",
     "load_pair",

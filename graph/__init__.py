@@ -1,6 +1,7 @@
 """What a run is: the graph of the cascade, and every strategy that it is compared with."""
 
 from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
+from .batch import create_mai_batch
 from .build import create_mai
 from .strategies import STRATEGIES, create_strategy
 
@@ -12,5 +13,6 @@ __all__ = [
     "ModelCall",
     "Route",
     "create_mai",
+    "create_mai_batch",
     "create_strategy",
 ]

@@ -125,4 +125,4 @@ def create_mai(
         graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
     graph.add_edge("reasoning_transfer", "respond")
     graph.add_edge("respond", END)
-    return graph.compile(checkpointer=checkpointer, store=store, cache=options.cache, name=name)
+    return options.compile(graph, checkpointer, store, name)

@@ -108,7 +108,7 @@ def create_strategy(
     graph.add_node("respond", respond(name))
     graph.add_edge(last, "respond")
     graph.add_edge("respond", END)
-    return graph.compile(checkpointer=checkpointer, store=store, cache=options.cache, name=name)
+    return options.compile(graph, checkpointer, store, name)
 
 
 def _steps(name: str, options: Options, transfer: Transfer) -> list[ModelStep]:

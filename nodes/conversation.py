@@ -2,14 +2,15 @@
 
 A checkpointer that stores whole checkpoints writes a message once a step: a picture inside it would
 be stored some ten times in a run. Here it goes to the cache folder once, under its content hash,
-and the checkpoint names it. Reading the checkpoint puts it back, so nobody sees a difference, as
-long as the cache folder is kept with the checkpoints. Where the file is gone, the name stays: the
-rest of the conversation can still be read, and `lost_picture` tells.
+and the checkpoint names it; so does the run's input (see `run_input`). Reading the checkpoint puts
+it back, so nobody sees a difference, as long as the cache folder is kept with the checkpoints.
+Where the file is gone, the name stays: the rest of the conversation can still be read, and
+`lost_picture` tells.
 """
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from langchain_core.messages import BaseMessage
@@ -31,6 +32,10 @@ class Conversation(BinaryOperatorAggregate[Any]):
         super().__init__(typ, operator)
 
     @override
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update([_each(value, _take_back) for value in values])
+
+    @override
     def checkpoint(self) -> Any:
         value = super().checkpoint()
         return [_with(m, _put_away) for m in value] if isinstance(value, list) else value
@@ -41,6 +46,11 @@ class Conversation(BinaryOperatorAggregate[Any]):
         if isinstance(channel.value, list):
             channel.value = [_with(m, _take_back) for m in channel.value]
         return channel
+
+
+def put_pictures_away(messages: Any) -> Any:
+    """Messages in any form that `add_messages` takes, with names in the place of base64 data."""
+    return _each(messages, _put_away)
 
 
 def lost_picture(message: BaseMessage) -> bool:
@@ -55,6 +65,16 @@ def lost_picture(message: BaseMessage) -> bool:
     blocks = message.content if isinstance(message.content, list) else []
     _changed([block for block in blocks if is_image_block(block)], look)
     return bool(lost)
+
+
+def _each(messages: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(messages, list):
+        return [_each(message, change) for message in messages]
+    if isinstance(messages, BaseMessage):
+        return _with(messages, change)
+    if isinstance(messages, dict) and isinstance(messages.get("content"), list):
+        return {**messages, "content": _changed(messages["content"], change)}
+    return messages
 
 
 def _with(message: BaseMessage, change: Callable[[str], str]) -> BaseMessage:

@@ -4,10 +4,11 @@ No key has a reducer but `messages`, whose reducer is safe to share with a paren
 step writes a key of its own, and `respond` puts the calls into one list.
 """
 
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired, get_args
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from ..answers import AnswerType, Verdict
@@ -115,18 +116,42 @@ class MAIInput(TypedDict, total=False):
             ($LANGGRAPH_MAI_CACHE or ~/.cache/langgraph-mai), which must be kept with them.
         question: The question; it goes before `messages`.
         images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
-            or PIL images, in order. They replace the images of the message. With a checkpointer,
-            turn PIL images into references first (`image_reference`): nothing stores PIL.
+            or PIL images, in order. They replace the images of the message. Checkpoints hold only
+            references of them; a parent graph has to make these itself (`image_reference`).
         choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".
     """
 
-    messages: Annotated[list[AnyMessage], Conversation]
-    question: str
-    images: list[str]
-    choices: list[str]
-    answer_type: str
+    messages: Annotated[
+        list[AnyMessage],
+        Field(description="A conversation; its last human message is asked, text and images."),
+        Conversation,
+    ]
+    question: Annotated[
+        str, Field(description="What is asked.", examples=["Which bar is the highest?"])
+    ]
+    images: Annotated[
+        list[str],
+        Field(
+            description="The images: a path or an http(s) URL each, in order.",
+            examples=[["demo/pictures/chart.png"]],
+        ),
+    ]
+    choices: Annotated[
+        list[str],
+        Field(
+            description="The options' texts, if the question has some; the answer is a letter.",
+            examples=[["red", "blue"]],
+        ),
+    ]
+    answer_type: Annotated[
+        str,
+        Field(
+            description="What kind of answer is expected; auto finds out.",
+            examples=["auto", *get_args(AnswerType)],
+        ),
+    ]
 
 
 class MAIOutput(TypedDict):
