@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configs import ConfigError, PromptsConfig, load_prompts
-    from .graph import create_mai, create_mai_batch, create_strategy
+    from .graph import ChatMAI, create_mai, create_mai_batch, create_strategy
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
@@ -25,6 +25,7 @@ _HOME = {
     "ConfigError": "configs",
     "PromptsConfig": "configs",
     "load_prompts": "configs",
+    "ChatMAI": "graph",
     "create_mai": "graph",
     "create_mai_batch": "graph",
     "create_strategy": "graph",
@@ -46,6 +47,7 @@ _HOME = {
 }
 
 __all__ = [
+    "ChatMAI",
     "ChatTransformers",
     "ConfigError",
     "ImageError",

@@ -3,10 +3,12 @@
 from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
 from .batch import create_mai_batch
 from .build import create_mai
+from .chat import ChatMAI
 from .strategies import STRATEGIES, create_strategy
 
 __all__ = [
     "STRATEGIES",
+    "ChatMAI",
     "MAIInput",
     "MAIOutput",
     "MAIState",

@@ -171,7 +171,7 @@ def _input(asked: BatchQuestion) -> MAIInput:
 
 
 def _answered(asked: BatchQuestion, result: dict[str, Any] | Any) -> dict[str, Any]:
-    answer = {
+    answer: BatchAnswer = {
         "question": asked.get("question", ""),
         "answer": result["answer"],
         "route": result["route"],
@@ -183,7 +183,7 @@ def _answered(asked: BatchQuestion, result: dict[str, Any] | Any) -> dict[str, A
 
 
 def _failed(asked: BatchQuestion, error: Exception) -> dict[str, Any]:
-    answer = {
+    answer: BatchAnswer = {
         "question": str(asked.get("question", "")),
         "answer": None,
         "route": None,
