@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .nodes.errors import MAIError, MAIInputError
     from .nodes.judge import Judge
     from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
+    from .tools.relay_planner import RelayPlanner
+    from .tools.vision_tool import create_vision_tool
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,8 @@ _HOME = {
     "MAIState": "nodes.state",
     "ModelCall": "nodes.state",
     "Route": "nodes.state",
+    "RelayPlanner": "tools.relay_planner",
+    "create_vision_tool": "tools.vision_tool",
 }
 
 __all__ = [
@@ -62,11 +66,13 @@ __all__ = [
     "ModelError",
     "Pair",
     "PromptsConfig",
+    "RelayPlanner",
     "Route",
     "__version__",
     "create_mai",
     "create_mai_batch",
     "create_strategy",
+    "create_vision_tool",
     "image_reference",
     "load_pair",
     "load_prompts",
