@@ -96,7 +96,7 @@ def create_vision_tool(
         question: Question,
         images: Images = None,
         choices: Choices = None,
-        runtime: ToolRuntime = _NO_RUNTIME,
+        runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         try:
             given = _given(question, images, choices, runtime)
@@ -109,7 +109,7 @@ def create_vision_tool(
         question: Question,
         images: Images = None,
         choices: Choices = None,
-        runtime: ToolRuntime = _NO_RUNTIME,
+        runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         try:
             given = await asyncio.to_thread(_given, question, images, choices, runtime)
@@ -132,7 +132,7 @@ def _given(
     question: str,
     images: list[str] | None,
     choices: list[str] | None,
-    runtime: ToolRuntime | None,
+    runtime: ToolRuntime[Any, Any] | None,
 ) -> MAIInput:
     state = runtime.state if runtime is not None else None
     given: MAIInput = {"question": question, "images": _references(images, state)}
@@ -178,7 +178,7 @@ def _field(state: object, name: str) -> Any:
     return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 
-def _config(runtime: ToolRuntime | None) -> RunnableConfig | None:
+def _config(runtime: ToolRuntime[Any, Any] | None) -> RunnableConfig | None:
     return runtime.config if runtime is not None else None
 
 
