@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from ..models.images import is_image_block
 from ..models.images.store import read_stored, store_image
+from .off_loop import off_loop
 
 _MARK = "langgraph-mai-stored:"
 _WORTH_STORING = 4096  # characters
@@ -37,14 +38,13 @@ class Conversation(BinaryOperatorAggregate[Any]):
 
     @override
     def checkpoint(self) -> Any:
-        value = super().checkpoint()
-        return [_with(m, _put_away) for m in value] if isinstance(value, list) else value
+        return _each(super().checkpoint(), _put_away)
 
     @override
     def from_checkpoint(self, checkpoint: Any) -> Self:
         channel = super().from_checkpoint(checkpoint)
-        if isinstance(channel.value, list):
-            channel.value = [_with(m, _take_back) for m in channel.value]
+        # A server may hand messages over as dicts.
+        channel.value = _each(channel.value, _take_back)
         return channel
 
 
@@ -107,7 +107,7 @@ def _put_away(text: str) -> str:
         if base64.b64encode(content).decode("ascii") != data:
             return text  # Another way to write base64; it could not be put back as it was.
         mime_type = head.removeprefix("data:").partition(";")[0] or "image/bin"
-        name = store_image(content, mime_type).name
+        name = off_loop(store_image, content, mime_type).name
     except (binascii.Error, OSError, ValueError):
         return text
     return f"{_MARK}{name} {head}{comma}"
@@ -117,5 +117,5 @@ def _take_back(text: str) -> str:
     if not text.startswith(_MARK):
         return text
     name, _, head = text.removeprefix(_MARK).partition(" ")
-    content = read_stored(name)
+    content = off_loop(read_stored, name)
     return text if content is None else head + base64.b64encode(content).decode("ascii")

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from ..models.images import ImageError, image_reference
 from .conversation import put_pictures_away
+from .off_loop import off_loop
 
 
 class RunInput(EphemeralValue[Any]):
@@ -42,6 +43,6 @@ def _referred(image: Any) -> Any:
     if isinstance(image, str) and not image.startswith("data:"):
         return image
     try:
-        return image_reference(image)
+        return off_loop(image_reference, image)
     except (ImageError, OSError):
         return image
