@@ -17,6 +17,7 @@ import pytest
 from langgraph_sdk import get_client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from pages import run_python
 
 ROOT = Path(__file__).parents[2]
 CONFIG = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
@@ -294,3 +295,10 @@ async def test_each_graph_is_an_mcp_tool(server):
         assert not said.isError
         result = ast.literal_eval(said.content[0].text)
     assert (result["route"], result["fallback"]) == ("direct", None)
+
+
+def test_the_code_of_the_page_runs(server):
+    run_python(
+        "docs/studio.md",
+        {"http://127.0.0.1:2024": server, '"demo/pictures': f'"{ROOT}/demo/pictures'},
+    )
