@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from ..nodes.context import MAIContext
 from ..nodes.errors import MAIError, MAIInputError
+from ..nodes.run_input import RunInput
 from ..nodes.state import Fallback, MAIInput, ModelCall, Route
 from .build import MAIGraph
 
@@ -140,7 +141,9 @@ def create_mai_batch(
     graph.add_edge(START, "split")
     graph.add_conditional_edges("split", _send, ["ask", END])
     graph.add_edge("ask", END)
-    return graph.compile(checkpointer=checkpointer, name=name)
+    compiled = graph.compile(checkpointer=checkpointer, name=name)
+    RunInput.of(compiled, BatchInput)
+    return compiled
 
 
 def _split(state: _BatchState) -> dict[str, Any]:

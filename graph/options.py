@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from langgraph.cache.base import BaseCache
-from langgraph.graph import START, StateGraph
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
@@ -76,9 +76,7 @@ class Options:
         compiled = graph.compile(
             checkpointer=checkpointer, store=store, cache=self.cache, name=name
         )
-        given = RunInput(MAIInput)
-        given.key = START
-        compiled.channels[START] = given
+        RunInput.of(compiled, MAIInput)
         return compiled
 
 

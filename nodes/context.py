@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..answers import AnswerType
 from ..configs import list_prompts
@@ -74,6 +74,14 @@ class MAIContext(BaseModel):
         description="Share of common words from which two free texts can agree.",
         examples=[0.6],
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_not_given(cls, values: Any) -> Any:
+        """A form sends the fields that nobody filled in as empty texts."""
+        if not isinstance(values, Mapping):
+            return values
+        return {name: value for name, value in values.items() if value != ""}
 
     @field_validator("prompts")
     @classmethod

@@ -31,6 +31,7 @@ class Conversation(BinaryOperatorAggregate[Any]):
 
     def __init__(self, typ: Any, operator: Callable[[Any, Any], Any] = add_messages) -> None:
         super().__init__(typ, operator)
+        self._kept: tuple[Any, Any] = (None, None)
 
     @override
     def update(self, values: Sequence[Any]) -> bool:
@@ -38,7 +39,10 @@ class Conversation(BinaryOperatorAggregate[Any]):
 
     @override
     def checkpoint(self) -> Any:
-        return _each(super().checkpoint(), _put_away)
+        value = super().checkpoint()
+        if value is not self._kept[0]:  # Most steps write no message.
+            self._kept = (value, _each(value, _put_away))
+        return self._kept[1]
 
     @override
     def from_checkpoint(self, checkpoint: Any) -> Self:

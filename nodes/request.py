@@ -102,7 +102,11 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
 
 def _tagged(request: Request, config: RunnableConfig) -> RunnableConfig:
     return merge_configs(
-        config, {"tags": [f"mai:{request.role}"], "metadata": {"mai_style": request.style}}
+        config,
+        {
+            "tags": [f"mai:{request.role}"],
+            "metadata": {"mai_role": request.role, "mai_style": request.style},
+        },
     )
 
 

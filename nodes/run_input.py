@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langgraph.channels import EphemeralValue
+from langgraph.graph import START
+from langgraph.pregel import Pregel
 from typing_extensions import override
 
 from ..models.images import ImageError, image_reference
@@ -16,7 +18,14 @@ from .off_loop import off_loop
 
 
 class RunInput(EphemeralValue[Any]):
-    """The input, with references in the place of pictures."""
+    """The input of one question or of many, with references in the place of pictures."""
+
+    @classmethod
+    def of(cls, graph: Pregel[Any, Any, Any, Any], schema: type) -> None:
+        """Make it the input channel of a compiled graph."""
+        channel = cls(schema)
+        channel.key = START
+        graph.channels[START] = channel
 
     @override
     def update(self, values: Sequence[Any]) -> bool:
@@ -35,6 +44,8 @@ def _without_pictures(value: Any) -> Any:
         )
     if "messages" in given:
         given["messages"] = put_pictures_away(given["messages"])
+    if isinstance(given.get("questions"), list):
+        given["questions"] = [_without_pictures(asked) for asked in given["questions"]]
     return given
 
 

@@ -230,6 +230,12 @@ def test_wrong_settings_are_refused(wrong):
         made()[2].invoke(QUESTION, context=wrong)
 
 
+def test_fields_of_a_form_that_nobody_filled_in_are_not_given():
+    assert MAIContext.model_validate({"prompts": "", "timeout": "", "answer_type": ""}) == (
+        MAIContext()
+    )
+
+
 def test_the_settings_are_described_for_a_form():
     schema = made()[2].get_context_jsonschema()
     assert set(schema["properties"]) == set(MAIContext.model_fields)

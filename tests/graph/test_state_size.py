@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from PIL import Image
 
-from langgraph_mai import MAIState, create_mai, load_pair
+from langgraph_mai import MAIState, create_mai, create_mai_batch, load_pair
 
 THREAD = {"configurable": {"thread_id": "1"}}
 FORMS = ["path", "data URI", "bytes", "PIL", "message", "message as dict", "message with path"]
@@ -99,6 +99,18 @@ def test_as_a_subgraph_too(picture, tmp_path):
     with SqliteSaver.from_conn_string(str(path)) as saver:
         graph.compile(checkpointer=saver).invoke(given_as("path", picture), THREAD)
     assert size(path) < 150_000  # two graphs' checkpoints
+
+
+@pytest.mark.parametrize("form", ["data URI", "bytes", "PIL"])
+def test_many_questions_too(form, picture, tmp_path):
+    path = tmp_path / "threads.sqlite"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        mai = create_mai(*models("direct"), prompts=PROMPTS)
+        batch = create_mai_batch(mai, checkpointer=saver)
+        asked = given_as(form, picture)
+        result = batch.invoke({"questions": [asked, asked]}, THREAD)
+    assert [answer["answer"] for answer in result["answers"]] == ["yes", "yes"]
+    assert size(path) < 150_000  # three graphs' checkpoints
 
 
 @pytest.mark.parametrize("form", ["message", "message as dict"])

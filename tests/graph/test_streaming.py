@@ -41,6 +41,7 @@ def test_tokens_of_both_agents_are_seen_and_told_apart(graph, way):
             final.append(chunk.text)
             continue
         (tag,) = [tag for tag in metadata["tags"] if tag.startswith("mai:")]
+        assert tag == f"mai:{metadata['mai_role']}"
         said[tag].append((metadata["mai_style"], chunk.text))
     assert said["mai:large"] == [("direct", "yes"), ("transfer", "yes")]
     assert said["mai:small"] == [
