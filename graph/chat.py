@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
+from uuid import uuid4
 
 from langchain_core.callbacks import (
     AsyncCallbackManager,
@@ -16,7 +17,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from ..nodes.context import MAIContext
 from ..nodes.state import MAIInput
@@ -58,6 +59,7 @@ class ChatMAI(BaseChatModel):
     max_tokens: int | None = Field(default=None, gt=0)
     timeout: float | None = Field(default=None, gt=0)
     stop: list[str] | None = None
+    _key: str = PrivateAttr(default_factory=lambda: str(uuid4()))
 
     @model_validator(mode="before")
     @classmethod
@@ -77,10 +79,11 @@ class ChatMAI(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        # The graph has no name that tells it from another one; so that no two are taken for one:
+        # A graph says nothing about itself that tells it from another one, and an address may be
+        # used again: a cache of answers keeps each chat model's own.
         return {
             "model": self.model,
-            "mai": id(self.mai),
+            "mai": f"{self._key} {id(self.mai)}",
             "context": repr(self._context({})),
             "stop": self.stop,
         }

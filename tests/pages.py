@@ -17,8 +17,12 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
-def run_python(page: str, replaced: Mapping[str, str] | None = None) -> None:
-    """Run a page's Python blocks in one namespace; a text block behind one is what it prints."""
+def run_python(page: str, replaced: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a page's Python blocks in one namespace; a text block behind one is what it prints.
+
+    Returns:
+        The namespace.
+    """
     found = blocks(page)
     names: dict[str, Any] = {"__name__": "__page__"}
     for (language, code), (following, shown) in zip(found, [*found[1:], ("", "")], strict=True):
@@ -31,3 +35,4 @@ def run_python(page: str, replaced: Mapping[str, str] | None = None) -> None:
             exec(compile(code, page, "exec"), names)
         if following == "text":
             assert printed.getvalue() == shown, code
+    return names
