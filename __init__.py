@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configs import ConfigError, PromptsConfig, load_prompts
-    from .graph import create_mai, create_strategy
+    from .graph import ChatMAI, create_mai, create_mai_batch, create_strategy
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
     from .models.server_chat import ChatServer as ChatServer
     from .models.transformers_chat import ChatTransformers
     from .models.vllm_chat import ChatVLLM
+    from .nodes.context import MAIContext
     from .nodes.errors import MAIError, MAIInputError
     from .nodes.judge import Judge
     from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
+    from .tools.relay_planner import RelayPlanner
+    from .tools.vision_tool import create_vision_tool
 
 __version__ = "0.1.0"
 
@@ -26,7 +29,9 @@ _HOME = {
     "ConfigError": "configs",
     "PromptsConfig": "configs",
     "load_prompts": "configs",
+    "ChatMAI": "graph",
     "create_mai": "graph",
+    "create_mai_batch": "graph",
     "create_strategy": "graph",
     "ImageError": "models.images",
     "image_reference": "models.images",
@@ -36,6 +41,7 @@ _HOME = {
     "ChatTransformers": "models.transformers_chat",
     "ChatVLLM": "models.vllm_chat",
     "ModelError": "models.errors",
+    "MAIContext": "nodes.context",
     "MAIError": "nodes.errors",
     "MAIInputError": "nodes.errors",
     "Judge": "nodes.judge",
@@ -44,14 +50,18 @@ _HOME = {
     "MAIState": "nodes.state",
     "ModelCall": "nodes.state",
     "Route": "nodes.state",
+    "RelayPlanner": "tools.relay_planner",
+    "create_vision_tool": "tools.vision_tool",
 }
 
 __all__ = [
+    "ChatMAI",
     "ChatTransformers",
     "ChatVLLM",
     "ConfigError",
     "ImageError",
     "Judge",
+    "MAIContext",
     "MAIError",
     "MAIInput",
     "MAIInputError",
@@ -61,10 +71,13 @@ __all__ = [
     "ModelError",
     "Pair",
     "PromptsConfig",
+    "RelayPlanner",
     "Route",
     "__version__",
     "create_mai",
+    "create_mai_batch",
     "create_strategy",
+    "create_vision_tool",
     "image_reference",
     "load_pair",
     "load_prompts",

@@ -18,7 +18,7 @@ FREE_TEXT_OVERLAP = 0.6
 _NEGATIONS = frozenset(word_list("no not never none nobody nothing neither nor without"))
 
 
-def agree(a: Answer, b: Answer) -> Verdict:
+def agree(a: Answer, b: Answer, *, free_text_overlap: float = FREE_TEXT_OVERLAP) -> Verdict:
     """Whether two answers say the same. Symmetric.
 
     - yes_no and choice: the same word or letter.
@@ -29,6 +29,11 @@ def agree(a: Answer, b: Answer) -> Verdict:
       normalised words, plural or singular. Numbers that name something ("#" forms): as written.
     - list: the same items in any order, each as often; numbers in them exactly.
     - free_text: see `free_texts_agree`.
+
+    Args:
+        a: One answer.
+        b: The other one.
+        free_text_overlap: Share of common words from which two free texts can agree, 0 to 1.
 
     Returns:
         "abstain" where either answer is an abstention or they are of different kinds.
@@ -45,7 +50,7 @@ def agree(a: Answer, b: Answer) -> Verdict:
                 named = x.startswith("#") or y.startswith("#")
                 same = x == y if named else _same_text(x, y) or _same_list(a.text, b.text)
             elif a.kind == "free_text":
-                same = free_texts_agree(x, y)
+                same = free_texts_agree(x, y, free_text_overlap)
             else:
                 same = x == y
         case _:
@@ -53,10 +58,10 @@ def agree(a: Answer, b: Answer) -> Verdict:
     return "agree" if same else "disagree"
 
 
-def free_texts_agree(a: str, b: str) -> bool:
+def free_texts_agree(a: str, b: str, overlap: float = FREE_TEXT_OVERLAP) -> bool:
     """Whether two descriptions say about the same: a default, made to be replaced.
 
-    They must share `FREE_TEXT_OVERLAP` of their words (all but articles, auxiliaries and the like),
+    They must share `overlap` of their words (all but articles, auxiliaries and the like),
     mention the same numbers, and both hold a negation or neither. One may add words to the other,
     but not put them in another order ("the dog chases the cat") nor put other words in their place
     (a colour, a side, "off" for "on"): that would say something else, or may.
@@ -67,8 +72,8 @@ def free_texts_agree(a: str, b: str) -> bool:
     bag_a, bag_b = Counter(words_a), Counter(words_b)
     if _numbers(bag_a) != _numbers(bag_b) or _negated(bag_a) != _negated(bag_b):
         return False
-    overlap = 2 * (bag_a & bag_b).total() / (bag_a.total() + bag_b.total())
-    return overlap >= FREE_TEXT_OVERLAP and _only_adds(words_a, words_b)
+    shared = 2 * (bag_a & bag_b).total() / (bag_a.total() + bag_b.total())
+    return shared >= overlap and _only_adds(words_a, words_b)
 
 
 def _only_adds(a: Sequence[str], b: Sequence[str]) -> bool:

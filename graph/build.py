@@ -12,23 +12,28 @@ from langgraph.types import Checkpointer
 from ..answers import agree
 from ..configs import PromptsConfig
 from ..nodes.chat_models import ChatModel
+from ..nodes.context import MAIContext
 from ..nodes.large_agent import large_agent
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
 from ..nodes.respond import respond
+from ..nodes.retry import MODEL_RETRY
+from ..nodes.review import after_review
+from ..nodes.review import review as review_step
 from ..nodes.small_agent import small_agent, small_reasoning
 from ..nodes.state import MAIInput, MAIOutput, RunState
 from ..nodes.verification import (
     Verifier,
     after_direct_verification,
     after_reasoning_verification,
+    before_review,
     check_verifier,
     direct_verification,
     reasoning_verification,
 )
 from .options import Options
 
-MAIGraph = CompiledStateGraph[RunState, Any, MAIInput, MAIOutput]
+MAIGraph = CompiledStateGraph[RunState, MAIContext, MAIInput, MAIOutput]
 
 
 def create_mai(
@@ -38,6 +43,7 @@ def create_mai(
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
+    review: bool = False,
     timeout: float | None = None,
     allow_fetch: bool = False,
     checkpointer: Checkpointer = None,
@@ -65,6 +71,9 @@ def create_mai(
             direct answer stands. With `cache`, it is also called to look a call up, so it must
             return the same for the same reasoning, and soon. Failures of a verifier or a transfer
             are in `calls`, with their `error`.
+        review: Whether a person is asked where the answers still differ after the reasoning: the
+            run is interrupted, and resumed with the answer (`Command(resume="4")`) or with an
+            empty text to go on to the transfer. It needs a checkpointer, here or in a parent.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph; None inherits a parent graph's.
@@ -75,7 +84,9 @@ def create_mai(
         name: The graph's name, and the name of the message that it answers with.
 
     Returns:
-        The compiled graph. It runs alone, as a node of another graph, sync and async.
+        The compiled graph. It runs alone, as a node of another graph, sync and async. Settings of
+        one run are given as `context=MAIContext(...)`. Calls that fail for want of memory or of a
+        connection are tried again, twice at most.
 
     Raises:
         ConfigError: Unknown prompts, a string model without langchain, or a value of a kind that
@@ -86,13 +97,17 @@ def create_mai(
     check_verifier(verifier)
     check_transfer(transfer)
 
-    graph = StateGraph(RunState, input_schema=MAIInput, output_schema=MAIOutput)
+    graph = StateGraph(
+        RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
+    )
     graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
     options.add(graph, small_agent(options.small))
     options.add(graph, large_agent(options.large))
-    graph.add_node("verification", direct_verification(verifier))
+    graph.add_node("verification", direct_verification(verifier), retry_policy=MODEL_RETRY)
     options.add(graph, small_reasoning(options.small))
-    graph.add_node("reasoning_verification", reasoning_verification(verifier))
+    graph.add_node(
+        "reasoning_verification", reasoning_verification(verifier), retry_policy=MODEL_RETRY
+    )
     options.add(graph, reasoning_transfer("small", options.large, transfer))
     graph.add_node("respond", respond(name))
 
@@ -102,7 +117,12 @@ def create_mai(
     graph.add_edge(["small_agent", "large_agent"], "verification")
     graph.add_conditional_edges("verification", after_direct_verification)
     graph.add_edge("small_reasoning", "reasoning_verification")
-    graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
+    if review:
+        graph.add_node("review", review_step())
+        graph.add_conditional_edges("reasoning_verification", before_review)
+        graph.add_conditional_edges("review", after_review)
+    else:
+        graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
     graph.add_edge("reasoning_transfer", "respond")
     graph.add_edge("respond", END)
-    return graph.compile(checkpointer=checkpointer, store=store, cache=options.cache, name=name)
+    return options.compile(graph, checkpointer, store, name)

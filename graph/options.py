@@ -6,10 +6,17 @@ from typing import Any
 
 from langgraph.cache.base import BaseCache
 from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
 
 from ..configs import ConfigError, PromptsConfig, load_prompts
 from ..nodes.chat_models import ChatModel, check_chat_model, check_timeout
+from ..nodes.context import MAIContext
 from ..nodes.model_call import Agent
+from ..nodes.retry import MODEL_RETRY
+from ..nodes.run_input import RunInput
+from ..nodes.state import MAIInput, MAIOutput, RunState
 from ..nodes.step import ModelStep
 from .caching import SuccessCache, cache_policy
 
@@ -54,9 +61,23 @@ class Options:
         )
 
     def add(self, graph: StateGraph[Any, Any, Any, Any], step: ModelStep) -> None:
-        """Add a step that asks a model, cached if there is a cache."""
+        """Add a step that asks a model, with its retries, and cached if there is a cache."""
         policy = cache_policy(step, self.strategy) if self.cache else None
-        graph.add_node(step.get_name(), step, cache_policy=policy)
+        graph.add_node(step.get_name(), step, retry_policy=MODEL_RETRY, cache_policy=policy)
+
+    def compile(
+        self,
+        graph: StateGraph[RunState, MAIContext, MAIInput, MAIOutput],
+        checkpointer: Checkpointer,
+        store: BaseStore | None,
+        name: str,
+    ) -> CompiledStateGraph[RunState, MAIContext, MAIInput, MAIOutput]:
+        """Compile a graph whose checkpoints hold no pictures, not even as a run's input."""
+        compiled = graph.compile(
+            checkpointer=checkpointer, store=store, cache=self.cache, name=name
+        )
+        RunInput.of(compiled, MAIInput)
+        return compiled
 
 
 def _prompts(prompts: Any) -> PromptsConfig:

@@ -10,6 +10,7 @@ from langgraph.types import Checkpointer
 
 from ..configs import ConfigError, PromptsConfig
 from ..nodes.chat_models import ChatModel
+from ..nodes.context import MAIContext
 from ..nodes.large_agent import large_agent, large_reasoning
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
@@ -94,7 +95,9 @@ def create_strategy(
     if verifier is not None:
         check_verifier(verifier)
     check_transfer(transfer)
-    graph = StateGraph(RunState, input_schema=MAIInput, output_schema=MAIOutput)
+    graph = StateGraph(
+        RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
+    )
     graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
     graph.add_edge(START, "prepare")
     last = "prepare"
@@ -105,7 +108,7 @@ def create_strategy(
     graph.add_node("respond", respond(name))
     graph.add_edge(last, "respond")
     graph.add_edge("respond", END)
-    return graph.compile(checkpointer=checkpointer, store=store, cache=options.cache, name=name)
+    return options.compile(graph, checkpointer, store, name)
 
 
 def _steps(name: str, options: Options, transfer: Transfer) -> list[ModelStep]:

@@ -29,4 +29,11 @@ class CallTimeoutError(ModelError, TimeoutError):
 
 
 class UnreachableError(ModelError, ConnectionError):
-    """A server that is not there, broke off, or has a failure of its own; it may work later."""
+    """A server that is not there, broke off, or has a failure of its own; it may work later.
+
+    The model has asked as often as its settings say, so that nobody above needs to.
+    """
+
+
+class EngineEndedError(ModelError, ConnectionError):
+    """An engine that ended in mid-run; the next call starts it again."""

@@ -2,14 +2,15 @@
 
 A checkpointer that stores whole checkpoints writes a message once a step: a picture inside it would
 be stored some ten times in a run. Here it goes to the cache folder once, under its content hash,
-and the checkpoint names it. Reading the checkpoint puts it back, so nobody sees a difference, as
-long as the cache folder is kept with the checkpoints. Where the file is gone, the name stays: the
-rest of the conversation can still be read, and `lost_picture` tells.
+and the checkpoint names it; so does the run's input (see `run_input`). Reading the checkpoint puts
+it back, so nobody sees a difference, as long as the cache folder is kept with the checkpoints.
+Where the file is gone, the name stays: the rest of the conversation can still be read, and
+`lost_picture` tells.
 """
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from langchain_core.messages import BaseMessage
@@ -19,6 +20,7 @@ from typing_extensions import override
 
 from ..models.images import is_image_block
 from ..models.images.store import read_stored, store_image
+from .off_loop import off_loop
 
 _MARK = "langgraph-mai-stored:"
 _WORTH_STORING = 4096  # characters
@@ -29,18 +31,30 @@ class Conversation(BinaryOperatorAggregate[Any]):
 
     def __init__(self, typ: Any, operator: Callable[[Any, Any], Any] = add_messages) -> None:
         super().__init__(typ, operator)
+        self._kept: tuple[Any, Any] = (None, None)
+
+    @override
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update([_each(value, _take_back) for value in values])
 
     @override
     def checkpoint(self) -> Any:
         value = super().checkpoint()
-        return [_with(m, _put_away) for m in value] if isinstance(value, list) else value
+        if value is not self._kept[0]:  # Most steps write no message.
+            self._kept = (value, _each(value, _put_away))
+        return self._kept[1]
 
     @override
     def from_checkpoint(self, checkpoint: Any) -> Self:
         channel = super().from_checkpoint(checkpoint)
-        if isinstance(channel.value, list):
-            channel.value = [_with(m, _take_back) for m in channel.value]
+        # A server may hand messages over as dicts.
+        channel.value = _each(channel.value, _take_back)
         return channel
+
+
+def put_pictures_away(messages: Any) -> Any:
+    """Messages in any form that `add_messages` takes, with names in the place of base64 data."""
+    return _each(messages, _put_away)
 
 
 def lost_picture(message: BaseMessage) -> bool:
@@ -55,6 +69,16 @@ def lost_picture(message: BaseMessage) -> bool:
     blocks = message.content if isinstance(message.content, list) else []
     _changed([block for block in blocks if is_image_block(block)], look)
     return bool(lost)
+
+
+def _each(messages: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(messages, list):
+        return [_each(message, change) for message in messages]
+    if isinstance(messages, BaseMessage):
+        return _with(messages, change)
+    if isinstance(messages, dict) and isinstance(messages.get("content"), list):
+        return {**messages, "content": _changed(messages["content"], change)}
+    return messages
 
 
 def _with(message: BaseMessage, change: Callable[[str], str]) -> BaseMessage:
@@ -87,7 +111,7 @@ def _put_away(text: str) -> str:
         if base64.b64encode(content).decode("ascii") != data:
             return text  # Another way to write base64; it could not be put back as it was.
         mime_type = head.removeprefix("data:").partition(";")[0] or "image/bin"
-        name = store_image(content, mime_type).name
+        name = off_loop(store_image, content, mime_type).name
     except (binascii.Error, OSError, ValueError):
         return text
     return f"{_MARK}{name} {head}{comma}"
@@ -97,5 +121,5 @@ def _take_back(text: str) -> str:
     if not text.startswith(_MARK):
         return text
     name, _, head = text.removeprefix(_MARK).partition(" ")
-    content = read_stored(name)
+    content = off_loop(read_stored, name)
     return text if content is None else head + base64.b64encode(content).decode("ascii")

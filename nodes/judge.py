@@ -6,6 +6,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, AnswerType, Verdict, agree, parse
+from ..answers.compare import FREE_TEXT_OVERLAP
 from .chat_models import ChatModel, check_chat_model, check_timeout
 from .model_call import record
 from .request import Reply, Request, asend, send
@@ -17,6 +18,12 @@ _QUESTION = (
 )
 
 Judgement = tuple[Verdict, ModelCall | None]
+
+
+def agree_by_rule(first: Answer, second: Answer, task: Task) -> Verdict:
+    """`agree`, as the run's context wants it."""
+    overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
+    return agree(first, second, free_text_overlap=overlap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Judge:
         self, first: Answer, second: Answer, task: Task, config: RunnableConfig
     ) -> Judgement:
         """The verdict, and the model call that it took, if it took one."""
-        by_rule = agree(first, second)
+        by_rule = agree_by_rule(first, second, task)
         if by_rule != "disagree" or first.kind not in self.kinds:
             return by_rule, None
         request = self._request(first, second, task)
@@ -57,7 +64,7 @@ class Judge:
         self, first: Answer, second: Answer, task: Task, config: RunnableConfig
     ) -> Judgement:
         """`verdict` for the event loop."""
-        by_rule = agree(first, second)
+        by_rule = agree_by_rule(first, second, task)
         if by_rule != "disagree" or first.kind not in self.kinds:
             return by_rule, None
         request = self._request(first, second, task)

@@ -2,14 +2,14 @@
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, parse
-from ..configs import PromptsConfig
+from ..configs import PromptsConfig, load_prompts
 from ..models.images import ImageError, image_block
 from .chat_models import ChatModel
 from .finish_reason import finish_reason
@@ -89,12 +89,14 @@ async def aask(
 
 def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str = "") -> Request:
     """The request of a call: prompt, images and limits."""
+    agent = _with_settings(agent, task)
+    limits = task.get("settings", {}).get("max_tokens", {})
     return Request(
         model=agent.model,
         role=agent.role,
         style=style,
         messages=task_messages(agent, style, task, reasoning),
-        max_tokens=getattr(agent.prompts, style).max_tokens,
+        max_tokens=limits.get(style, getattr(agent.prompts, style).max_tokens),
         timeout=agent.timeout,
     )
 
@@ -111,6 +113,16 @@ def task_messages(
     blocks = [image_block(image, allow_fetch=agent.allow_fetch) for image in task["images"]]
     question = question_text(prompts, task["question"], task["choices"])
     return build_messages(prompts, blocks, question, instruction)
+
+
+def _with_settings(agent: Agent, task: Task) -> Agent:
+    """The agent, as the run's context wants it."""
+    settings = task.get("settings", {})
+    if prompts := settings.get("prompts"):
+        agent = replace(agent, prompts=load_prompts(prompts))
+    if timeout := settings.get("timeout"):
+        agent = replace(agent, timeout=timeout)
+    return agent
 
 
 def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:

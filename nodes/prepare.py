@@ -6,30 +6,46 @@ there, and answer the next question.
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 from urllib.parse import urlparse
 
 from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.runtime import Runtime
 
 from ..answers import AnswerType, infer_answer_type, split_choices
 from ..models.images import ImageError, image_reference, load_image
 from .asked_message import message_pictures, message_question
+from .context import MAIContext, read_context, run_settings
 from .errors import MAIInputError
 from .prompts import LETTERS
 from .state import CallKey, RunState, Task
-from .step import PlainStep, Update
+from .step import Update
 
 
-def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PlainStep:
-    """Make the step.
+class PrepareStep(Protocol):
+    """A step that reads the run's context."""
+
+    def __call__(self, state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
+        """Return what the step writes."""
+        ...
+
+
+def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PrepareStep:
+    """Make the step. It also reads the run's context, and puts its settings into the task.
 
     Args:
         allow_fetch: Whether http(s) images may be fetched; they are fetched once, here.
         digest: Whether to hash the images' pixels, for cache keys.
     """
 
-    def step(state: RunState) -> Update:
-        return {**_fresh_run(), "task": read_task(state, allow_fetch=allow_fetch, digest=digest)}
+    def step(state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
+        context = read_context(runtime.context)
+        if (state.get("answer_type") or "auto") == "auto":
+            state = {**state, "answer_type": context.answer_type}
+        task = read_task(state, allow_fetch=allow_fetch, digest=digest)
+        if settings := run_settings(context):
+            task["settings"] = settings
+        return {**_fresh_run(), "task": task}
 
     return step
 
@@ -64,6 +80,7 @@ def _fresh_run() -> Update:
         *get_args(CallKey),
         "direct_verdict",
         "reasoning_verdict",
+        "review",
         "answer",
         "route",
         "fallback",

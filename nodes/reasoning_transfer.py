@@ -53,9 +53,12 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
     )
     key = f"{target.role}_transfer"
 
+    def wanted(state: RunState) -> Transfer:
+        return state["task"].get("settings", {}).get("transfer", transfer)
+
     def quotes(state: RunState) -> str:
         call = state.get(source_key)
-        return _handed_over(call, transfer).text if call else ""
+        return _handed_over(call, wanted(state)).text if call else ""
 
     def announce(call: ModelCall, text: str, cut: str | None) -> None:
         emit(
@@ -74,7 +77,7 @@ def reasoning_transfer(source: Role, target: Agent, transfer: Transfer = "full")
         call = state[source_key]
         if call is None or not call["text"].strip():
             return None
-        handed = _handed_over(call, transfer)
+        handed = _handed_over(call, wanted(state))
         announce(call, handed.text, call["cut"])
         if handed.error:
             reply = Reply(0.0, error=handed.error)

@@ -19,6 +19,7 @@ from ..models.capabilities import TakesTimeout
 from ..models.errors import ModelError
 from .chat_models import ChatModel, chat_models
 from .shortening import TooLong
+from .retry import tried_again
 from .state import CallStyle, Role
 
 _Result = TypeVar("_Result")
@@ -72,7 +73,7 @@ def send(request: Request, config: RunnableConfig) -> Reply:
 
     Returns:
         The reply. A failure is in its `error`; only what LangGraph raises to steer a run
-        (interrupts), and cancellation, come through.
+        (interrupts), cancellation, and failures after which the node is run again, come through.
     """
     tagged = _tagged(request, config)
     start = time.perf_counter()
@@ -84,7 +85,9 @@ def send(request: Request, config: RunnableConfig) -> Reply:
         _check(message)
     except GraphBubbleUp:
         raise
-    except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
+    except Exception as error:
+        if tried_again(error):
+            raise
         return _failed(request, error, time.perf_counter() - start)
     return Reply(time.perf_counter() - start, message)
 
@@ -101,14 +104,20 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
         _check(message)
     except GraphBubbleUp:
         raise
-    except Exception as error:  # noqa: BLE001  what a model may raise is unknown; it is reported
+    except Exception as error:
+        if tried_again(error):
+            raise
         return _failed(request, error, time.perf_counter() - start)
     return Reply(time.perf_counter() - start, message)
 
 
 def _tagged(request: Request, config: RunnableConfig) -> RunnableConfig:
     return merge_configs(
-        config, {"tags": [f"mai:{request.role}"], "metadata": {"mai_style": request.style}}
+        config,
+        {
+            "tags": [f"mai:{request.role}"],
+            "metadata": {"mai_role": request.role, "mai_style": request.style},
+        },
     )
 
 

@@ -7,8 +7,9 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
+from ..answers import parse
 from .errors import MAIError
-from .state import CallKey, Fallback, ModelCall, Route, RunState
+from .state import CallKey, Fallback, ModelCall, Route, RunState, Task
 from .step import PlainStep, Update, emit
 
 Calls = Mapping[CallKey, ModelCall]
@@ -37,10 +38,12 @@ def respond(name: str) -> PlainStep:
         calls = _calls(state)
         route, key = _standing(state, calls)
         answer, fallback = _answer(calls, key)
-        if route == "direct" and len(calls) > 1 and state["direct_verdict"] != "agree":
+        if (reviewed := state.get("review")) is not None:
+            answer, fallback = _as_written(reviewed, state["task"]), "review"
+        elif route == "direct" and len(calls) > 1 and state["direct_verdict"] != "agree":
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
-        emit({"event": "answer", "answer": answer, "route": route, "fallback": fallback})
+        emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
         message = AIMessage(
             content=answer,
             id=str(uuid4()),
@@ -86,6 +89,12 @@ def _answer(calls: Calls, key: CallKey) -> tuple[str, Fallback | None]:
             return answer, stand_in
     texts = [calls[key]["text"], *(calls[k]["text"] for k in _STAND_INS if k in calls)]
     return next((text.strip() for text in texts if text.strip()), ""), "raw_text"
+
+
+def _as_written(reviewed: str, task: Task) -> str:
+    """A person's answer in the form of the models' ones, or as it is."""
+    answer = parse(reviewed, task["answer_type"], task["choices"], task["question"])
+    return reviewed if answer.value is None else answer.shown
 
 
 def _usage(calls: list[ModelCall]) -> UsageMetadata | None:

@@ -4,10 +4,11 @@ No key has a reducer but `messages`, whose reducer is safe to share with a paren
 step writes a key of its own, and `respond` puts the calls into one list.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired, get_args
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from ..answers import AnswerType, Verdict
@@ -30,7 +31,7 @@ CallKey = Literal[
     "small_transfer",
     "large_transfer",
 ]
-Fallback = CallKey | Literal["raw_text"]
+Fallback = CallKey | Literal["raw_text", "review"]
 
 
 class ModelCall(TypedDict):
@@ -69,6 +70,24 @@ class ModelCall(TypedDict):
     error: str | None
 
 
+class Settings(TypedDict, total=False):
+    """What a run's context changes; see `MAIContext`.
+
+    Attributes:
+        transfer: What of a reasoning is handed over.
+        prompts: Name of a prompt set.
+        timeout: Seconds that one model call may take.
+        max_tokens: Limits on outputs, in tokens, by prompt style.
+        free_text_overlap: Share of common words from which two free texts can agree.
+    """
+
+    transfer: Literal["full"]
+    prompts: str
+    timeout: float
+    max_tokens: dict[str, int]
+    free_text_overlap: float
+
+
 class Task(TypedDict):
     """What is asked, checked by `prepare` and read by every later step.
 
@@ -78,6 +97,7 @@ class Task(TypedDict):
         choices: The options' texts, in order; the first is A.
         answer_type: What kind of answer is expected; never "auto".
         digests: A hash of each image's pixels, for cache keys; empty when nothing is cached.
+        settings: What the run's context changes; missing where it changes nothing.
     """
 
     question: str
@@ -85,6 +105,7 @@ class Task(TypedDict):
     choices: list[str]
     answer_type: AnswerType
     digests: list[str]
+    settings: NotRequired[Settings]
 
 
 class MAIInput(TypedDict, total=False):
@@ -96,18 +117,42 @@ class MAIInput(TypedDict, total=False):
             ($LANGGRAPH_MAI_CACHE or ~/.cache/langgraph-mai), which must be kept with them.
         question: The question; it goes before `messages`.
         images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
-            or PIL images, in order. They replace the images of the message. With a checkpointer,
-            turn PIL images into references first (`image_reference`): nothing stores PIL.
+            or PIL images, in order. They replace the images of the message. Checkpoints hold only
+            references of them; a parent graph has to make these itself (`image_reference`).
         choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".
     """
 
-    messages: Annotated[list[AnyMessage], Conversation]
-    question: str
-    images: list[str]
-    choices: list[str]
-    answer_type: str
+    messages: Annotated[
+        list[AnyMessage],
+        Field(description="A conversation; its last human message is asked, text and images."),
+        Conversation,
+    ]
+    question: Annotated[
+        str, Field(description="What is asked.", examples=["Which bar is the highest?"])
+    ]
+    images: Annotated[
+        list[str],
+        Field(
+            description="The images: a path or an http(s) URL each, in order.",
+            examples=[["demo/pictures/chart.png"]],
+        ),
+    ]
+    choices: Annotated[
+        list[str],
+        Field(
+            description="The options' texts, if the question has some; the answer is a letter.",
+            examples=[["red", "blue"]],
+        ),
+    ]
+    answer_type: Annotated[
+        str,
+        Field(
+            description="What kind of answer is expected; auto finds out.",
+            examples=["auto", *get_args(AnswerType)],
+        ),
+    ]
 
 
 class MAIOutput(TypedDict):
@@ -120,7 +165,8 @@ class MAIOutput(TypedDict):
         route: How far the run went: the direct answers agreed, the small agent reasoned, or its
             reasoning was transferred.
         fallback: What stood in where the step that should have answered could not: the key of
-            another call ("large_direct"), or "raw_text". None in a run without trouble.
+            another call ("large_direct"), "raw_text", or "review" (a person). None in a run without
+            trouble.
         calls: Every model call, in order.
     """
 
@@ -173,6 +219,7 @@ class RunState(TypedDict, total=False):
     direct_judgement: ModelCall | None
     reasoning_verdict: Verdict | None
     reasoning_judgement: ModelCall | None
+    review: str | None
 
     answer: str | None
     route: Route | None

@@ -52,6 +52,8 @@ class Step(Runnable[RunState, Update]):
 class ModelStep(Step):
     """A step that asks a model, with what the answer depends on (for the cache of calls).
 
+    Whoever watches the run is told as it begins.
+
     Attributes:
         agent: Who is asked.
         style: The prompt style.
@@ -68,10 +70,28 @@ class ModelStep(Step):
         *,
         quotes: Callable[[RunState], str] = lambda _state: "",
     ) -> None:
-        super().__init__(name, run, arun)
+        def run_stage(state: RunState, config: RunnableConfig) -> Update:
+            self._announce()
+            return run(state, config)
+
+        async def arun_stage(state: RunState, config: RunnableConfig) -> Update:
+            self._announce()
+            return await arun(state, config)
+
+        super().__init__(name, run_stage, arun_stage)
         self.agent = agent
         self.style = style
         self.quotes = quotes
+
+    def _announce(self) -> None:
+        emit(
+            {
+                "event": "stage",
+                "stage": self.get_name(),
+                "role": self.agent.role,
+                "style": self.style,
+            }
+        )
 
 
 def emit(event: Mapping[str, Any]) -> None:

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
-from ..answers import Answer, Verdict
+from ..answers import Answer, Verdict, agree
 from ..configs import ConfigError
-from .judge import Judge, Judgement
+from .judge import Judge, Judgement, agree_by_rule
 from .model_call import read_answer, record
 from .own_function import check_function, failure, refuse_awaitable
 from .request import Reply
@@ -68,12 +68,19 @@ def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoni
     return "reasoning_transfer"
 
 
+def before_review(state: RunState) -> Literal["respond", "review"]:
+    """Where the transfer would follow, a person is asked first."""
+    return "respond" if after_reasoning_verification(state) == "respond" else "review"
+
+
 def _verification(
     name: Literal["direct", "reasoning"],
     first_key: Literal["small_direct", "small_reason"],
     second_key: Literal["large_direct"],
     verifier: Verifier,
 ) -> Step:
+    stage = "verification" if name == "direct" else "reasoning_verification"
+
     def answers(state: RunState) -> tuple[Answer, Answer] | None:
         first, second = state[first_key], state[second_key]
         if first is None or second is None or not _both_answered(first, second):
@@ -85,7 +92,8 @@ def _verification(
         first, second = state[first_key], state[second_key]
         emit(
             {
-                "event": f"{name}_verification",
+                "event": "verdict",
+                "stage": stage,
                 "verdict": verdict,
                 "small": first and first["answer"],
                 "large": second and second["answer"],
@@ -109,14 +117,14 @@ def _verification(
             return update(state, await verifier.averdict(*pair, state["task"], config))
         return update(state, await asyncio.to_thread(_judgement, verifier, pair, state["task"]))
 
-    return Step("verification" if name == "direct" else "reasoning_verification", run, arun)
+    return Step(stage, run, arun)
 
 
 def _judgement(
     verifier: Callable[[Answer, Answer], Verdict], pair: tuple[Answer, Answer], task: Task
 ) -> Judgement:
     try:
-        verdict: Any = verifier(*pair)
+        verdict: Any = agree_by_rule(*pair, task) if verifier is agree else verifier(*pair)
         refuse_awaitable(verdict)
         if isinstance(verdict, str) and verdict in get_args(Verdict):
             return verdict, None  # type: ignore[return-value]

@@ -125,6 +125,22 @@ class StreamingModel(ScriptedModel):
             yield chunk
 
 
+class ScriptedPlanner(BaseChatModel):
+    """An agent's planner that says what the test wrote down, one message a call."""
+
+    said: list[AIMessage]
+
+    @property
+    def _llm_type(self) -> str:
+        return "planner"
+
+    def bind_tools(self, tools, **_: Any):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self.said.pop(0))])
+
+
 def scripts(route: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a small and a large model say about "Is it red?" so that a run takes a route."""
     small = {

@@ -24,6 +24,7 @@ def loaded_after(code: str) -> list[str]:
         "import langgraph_mai",
         "from langgraph_mai import *",
         "from langgraph_mai import load_pair; load_pair('qwen3-vl-2b-8b')",
+        "import langgraph_mai.graph.studio; import langgraph_mai.tools.studio",
         """
 from langgraph_mai import create_mai, load_pair
 pair = load_pair()

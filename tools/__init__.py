@@ -1,1 +1,1 @@
-"""What people and agents call: the `mai` command line."""
+"""What people and agents call: a LangChain tool, an agent, and the `mai` command line."""

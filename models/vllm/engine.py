@@ -22,7 +22,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from ..chat_format import Turn
-from ..errors import ContextLengthError, ModelError, UnreachableError
+from ..errors import ContextLengthError, EngineEndedError, ModelError
 from ..generation import Completion, Piece, Settings
 from ..prompt_text import prompt_text
 from .options import EngineSpec
@@ -138,7 +138,7 @@ class Engine:
         if isinstance(error, ModelError):
             return error
         if isinstance(error, EngineDeadError):
-            return UnreachableError(
+            return EngineEndedError(
                 f"vLLM's engine for {self.name!r} has ended in mid-run; the next call starts it "
                 "again."
             )

@@ -1,12 +1,16 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from fakes import PROMPTS, ScriptedModel, StreamingModel, models
+from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_mai import create_mai
+from langgraph_mai import create_mai, load_pair
 
+PICTURES = Path(__file__).parents[2] / "demo" / "pictures"
 QUESTION = {"question": "Is it red?"}
 
 
@@ -57,3 +61,73 @@ def test_batches_keep_their_order():
     given = [{"question": question, "answer_type": "number"} for question in questions]
     answers = [result["answer"] for result in graph.batch(given)]
     assert answers == [str(number) for number in range(8)]
+
+
+QUESTIONS = [
+    {"question": question, "images": [str(PICTURES / f"{name}.png")]}
+    for name, question in [
+        ("chart", "Which bar is the highest?"),
+        ("chart", "What is the sum of the red value and the green value?"),
+        ("shapes", "How many red shapes are there in the picture?"),
+        ("squares", "How many squares can you see in the top row?"),
+    ]
+]
+
+
+@pytest.fixture(scope="module")
+def demo():
+    pair = load_pair()
+    return create_mai(pair.small, pair.large, prompts=pair.prompts)
+
+
+@pytest.fixture(scope="module")
+def one_by_one(demo):
+    return [seen(demo.invoke(question)) for question in QUESTIONS]
+
+
+def seen(result):
+    return result["answer"], result["route"], [call["text"] for call in result["calls"]]
+
+
+def test_one_compiled_graph_serves_many_threads(demo, one_by_one):
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(demo.invoke, QUESTIONS * 3))
+    assert [seen(result) for result in results] == one_by_one * 3
+
+
+async def test_one_compiled_graph_serves_many_tasks_of_a_loop(demo, one_by_one):
+    results = await asyncio.gather(*(demo.ainvoke(question) for question in QUESTIONS * 3))
+    assert [seen(result) for result in results] == one_by_one * 3
+
+
+def test_threads_and_loops_at_once(demo, one_by_one):
+    def loop():
+        return asyncio.run(gather())
+
+    async def gather():
+        return await asyncio.gather(*(demo.ainvoke(question) for question in QUESTIONS))
+
+    with ThreadPoolExecutor(4) as pool:
+        loops = [pool.submit(loop) for _ in range(2)]
+        plain = [pool.submit(demo.batch, QUESTIONS) for _ in range(2)]
+        for future in (*loops, *plain):
+            assert [seen(result) for result in future.result()] == one_by_one
+
+
+def test_parallel_threads_of_one_checkpointer_do_not_mix():
+    small, large = models()
+    small.script["direct"] = large.script["direct"] = lambda prompt: prompt.split()[0]
+    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
+
+    def ask(number):
+        config = {"configurable": {"thread_id": str(number % 4)}}
+        given = {"question": f"{number} dots: how many?", "answer_type": "number"}
+        with locks[number % 4]:
+            return graph.invoke(given, config)["answer"]
+
+    locks = [threading.Lock() for _ in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(16))) == [str(number) for number in range(16)]
+    for thread in range(4):
+        state = graph.get_state({"configurable": {"thread_id": str(thread)}})
+        assert {int(message.text) % 4 for message in state.values["messages"]} == {thread}

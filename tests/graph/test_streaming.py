@@ -41,6 +41,7 @@ def test_tokens_of_both_agents_are_seen_and_told_apart(graph, way):
             final.append(chunk.text)
             continue
         (tag,) = [tag for tag in metadata["tags"] if tag.startswith("mai:")]
+        assert tag == f"mai:{metadata['mai_role']}"
         said[tag].append((metadata["mai_style"], chunk.text))
     assert said["mai:large"] == [("direct", "yes"), ("transfer", "yes")]
     assert said["mai:small"] == [
@@ -51,11 +52,17 @@ def test_tokens_of_both_agents_are_seen_and_told_apart(graph, way):
     assert final == ["yes"]
 
 
-def test_a_watcher_sees_verdicts_and_route(graph):
+def test_a_watcher_sees_stages_verdicts_and_route(graph):
     events = [event for _, event in collect(graph, "custom")]
-    assert events == [
-        {"event": "direct_verification", "verdict": "disagree", "small": "no", "large": "yes"},
-        {"event": "reasoning_verification", "verdict": "disagree", "small": "no", "large": "yes"},
+    both, rest = events[:2], events[2:]
+    assert {event["stage"] for event in both} == {"small_agent", "large_agent"}
+    assert {event["event"] for event in both} == {"stage"}
+    verdict = {"event": "verdict", "verdict": "disagree", "small": "no", "large": "yes"}
+    assert rest == [
+        {**verdict, "stage": "verification"},
+        {"event": "stage", "stage": "small_reasoning", "role": "small", "style": "reason"},
+        {**verdict, "stage": "reasoning_verification"},
+        {"event": "stage", "stage": "reasoning_transfer", "role": "large", "style": "transfer"},
         {
             "event": "reasoning_transfer",
             "source": "small",
@@ -64,8 +71,26 @@ def test_a_watcher_sees_verdicts_and_route(graph):
             "characters": 14,
             "characters_written": 14,
         },
-        {"event": "answer", "answer": "yes", "route": "transferred", "fallback": None},
+        {"event": "route", "route": "transferred", "answer": "yes", "fallback": None},
     ]
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_the_final_message_is_streamed_once(graph, way):
+    final = [
+        message
+        for _, (message, metadata) in collect(graph, "messages", way)
+        if metadata["langgraph_node"] in {"respond", "inner"}
+    ]
+    assert [message.text for message in final] == ["yes"]
+    assert final[0].usage_metadata["output_tokens"] == 6
+
+
+def test_tokens_can_be_left_out_by_a_tag():
+    small, large = models("direct", StreamingModel)
+    quiet = create_mai(small.with_config(tags=["nostream"]), large, prompts=PROMPTS)
+    said = [meta for _, (_, meta) in collect(quiet, "messages") if "mai_style" in meta]
+    assert {tag for meta in said for tag in meta["tags"] if tag.startswith("mai:")} == {"mai:large"}
 
 
 def test_tokens_stream_within_a_time_limit_too():

@@ -11,6 +11,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from PIL import Image
 
 from langgraph_mai import MAIInputError, create_mai
+from langgraph_mai.nodes.conversation import Conversation
 
 THREAD = {"configurable": {"thread_id": "1"}}
 
@@ -96,6 +97,26 @@ def test_a_picture_inside_a_message_is_stored_once(checkpointer, noise, tmp_path
     assert stored_bytes(checkpointer) < 2.5 * len(data)
     (message, _) = graph.get_state(THREAD).values["messages"]
     assert message.content[1] == block
+
+
+@pytest.mark.parametrize("form", ["message", "dict"])
+def test_a_server_may_hand_messages_over_as_dicts(form, noise, tmp_path, monkeypatch):
+    """What LangGraph's server restores from its own storage."""
+    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(tmp_path))
+    block = {
+        "type": "image",
+        "base64": base64.b64encode(noise).decode(),
+        "mime_type": "image/png",
+    }
+    channel = Conversation(list)
+    channel.key = "messages"
+    channel.update([[HumanMessage([block], id="1")]])
+    (stored,) = channel.checkpoint()
+    kept = stored if form == "message" else stored.model_dump()
+    (restored,) = Conversation(list).from_checkpoint([kept]).get()
+    content = restored.content if form == "message" else restored["content"]
+    assert content == [block]
+    assert len(str(stored.content)) < 500
 
 
 def test_a_name_in_a_message_opens_no_file(checkpointer, tmp_path, monkeypatch):

@@ -1,0 +1,222 @@
+"""The cascade as a chat model, for places that take nothing else."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.callbacks import (
+    AsyncCallbackManager,
+    AsyncCallbackManagerForLLMRun,
+    BaseRunManager,
+    CallbackManager,
+    CallbackManagerForLLMRun,
+)
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+
+from ..nodes.context import MAIContext
+from ..nodes.state import MAIInput
+
+# Every chat model of LangChain is given these; this one has no use for them.
+_REMOTE = {"api_key", "max_retries", "streaming"}
+
+
+class ChatMAI(BaseChatModel):
+    """A chat model that answers with the whole cascade.
+
+    The last human message is asked, its images included; earlier messages and system messages are
+    not read. The answer is known only at the end of a run, so a stream holds it in one piece. What
+    the two models write meanwhile is not streamed as the chat model's own tokens: watch the graph
+    for that.
+
+    The answering message has `usage_metadata` summed over all calls, and in `response_metadata`
+    `route`, `fallback`, `calls` and `model_name`.
+
+    Example:
+        >>> model = ChatMAI(mai=create_mai(small, large))
+        >>> model.invoke([HumanMessage([image_block("chart.png"), {"type": "text", ...}])])
+
+    Attributes:
+        mai: What `create_mai` or `create_strategy` returned.
+        context: Settings of every run; None leaves them as the graph was made. Per call, each of
+            them by its name: `answer_type=`, `max_tokens_reason=`, ...
+        model: What it is called in `response_metadata` and traces.
+        max_tokens: Limit on each answer, reasonings excepted, in tokens. Per call: `max_tokens=`.
+        timeout: Seconds that one call of one model may take. Per call: `timeout=`.
+        stop: The answer ends before the first of these strings. Per call: `stop=`.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    mai: CompiledStateGraph[Any, Any, Any, Any] = Field(repr=False)
+    context: MAIContext | None = None
+    model: str = "mai"
+    max_tokens: int | None = Field(default=None, gt=0)
+    timeout: float | None = Field(default=None, gt=0)
+    stop: list[str] | None = None
+    _key: str = PrivateAttr(default_factory=lambda: str(uuid4()))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_settings(cls, values: Any) -> Any:
+        unknown = sorted(set(values) - set(cls.model_fields) - _REMOTE)
+        if unknown:
+            # As for any function; pydantic would wrap a ValueError into several lines.
+            raise TypeError(
+                f"ChatMAI has no setting {', '.join(map(repr, unknown))}; it has mai, context, "
+                "model, max_tokens, timeout and stop."
+            )
+        return values
+
+    @property
+    def _llm_type(self) -> str:
+        return "langgraph-mai"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        # A graph says nothing about itself that tells it from another one, and an address may be
+        # used again: a cache of answers keeps each chat model's own.
+        return {
+            "model": self.model,
+            "mai": f"{self._key} {id(self.mai)}",
+            "context": repr(self._context({})),
+            "stop": self.stop,
+        }
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = super()._get_ls_params(stop=stop, **kwargs)
+        params["ls_provider"] = "langgraph-mai"
+        params["ls_model_name"] = kwargs.get("model", self.model)
+        return params
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        config = _config(run_manager, CallbackManager)
+        result = self.mai.invoke(_input(messages), config, context=self._context(kwargs))
+        return _chat_result(self._message(result, stop))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        config = _config(run_manager, AsyncCallbackManager)
+        result = await self.mai.ainvoke(_input(messages), config, context=self._context(kwargs))
+        return _chat_result(self._message(result, stop))
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        result = self._generate(messages, stop, run_manager, **kwargs)
+        chunk = _chunk(result)
+        if run_manager:
+            run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+        yield chunk
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        result = await self._agenerate(messages, stop, run_manager, **kwargs)
+        chunk = _chunk(result)
+        if run_manager:
+            await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+        yield chunk
+
+    def _context(self, kwargs: dict[str, Any]) -> MAIContext | None:
+        own = {"max_tokens": self.max_tokens, "timeout": self.timeout}
+        # LangChain itself passes `stream`, and with some wrappers `model`.
+        called = {name: kwargs[name] for name in kwargs if name not in {"stream", "model"}}
+        given = {name: value for name, value in own.items() if value is not None} | called
+        if limit := given.pop("max_tokens", None):
+            given = {"max_tokens_direct": limit, "max_tokens_transfer": limit} | given
+        known = set(MAIContext.model_fields)
+        if unknown := sorted(set(given) - known):
+            raise ValueError(
+                f"ChatMAI does not know {', '.join(map(repr, unknown))}; a call takes "
+                f"{', '.join(sorted(known))}, max_tokens and stop."
+            )
+        if not given:
+            return self.context
+        former = self.context.model_dump() if self.context else {}
+        return MAIContext.model_validate(former | given)
+
+    def _message(self, result: dict[str, Any], stop: list[str] | None) -> AIMessage:
+        if "__interrupt__" in result:
+            raise RuntimeError(
+                "The run waits for a person, which a chat model cannot do: use the graph itself, "
+                "or make it without `review`."
+            )
+        message: AIMessage = result["messages"][-1]
+        metadata = {
+            **message.response_metadata,
+            "calls": result["calls"],
+            "model_name": self.model,
+            "finish_reason": "stop",
+        }
+        text = _cut(str(message.text), self.stop if stop is None else stop)
+        return message.model_copy(update={"content": text, "response_metadata": metadata})
+
+
+def _input(messages: list[BaseMessage]) -> MAIInput:
+    return {"messages": cast("Any", list(messages))}
+
+
+def _config(
+    run_manager: BaseRunManager | None, kind: type[CallbackManager | AsyncCallbackManager]
+) -> RunnableConfig:
+    """The config of the run inside: traced below the chat model's own run.
+
+    Its tokens are kept from whoever streams: that is the chat model's answer.
+    """
+    if run_manager is None:
+        return {"tags": ["nostream"]}
+    callbacks = kind(
+        handlers=run_manager.inheritable_handlers,
+        inheritable_handlers=run_manager.inheritable_handlers,
+        parent_run_id=run_manager.run_id,
+        inheritable_tags=run_manager.inheritable_tags,
+        inheritable_metadata=run_manager.inheritable_metadata,
+    )
+    return {"callbacks": callbacks, "tags": ["nostream"]}
+
+
+def _cut(text: str, stop: list[str] | None) -> str:
+    ends = [text.find(end) for end in stop or () if end and end in text]
+    return text[: min(ends)] if ends else text
+
+
+def _chat_result(message: AIMessage) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _chunk(result: ChatResult) -> ChatGenerationChunk:
+    message = cast("AIMessage", result.generations[0].message)
+    chunk = AIMessageChunk(
+        content=message.content,
+        id=message.id,
+        name=message.name,
+        usage_metadata=message.usage_metadata,
+        response_metadata=message.response_metadata,
+        chunk_position="last",
+    )
+    return ChatGenerationChunk(message=chunk)

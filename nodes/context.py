@@ -1,0 +1,139 @@
+"""The settings of one run: what `context=` gives, and what the steps read of it."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ..answers import AnswerType
+from ..configs import list_prompts
+from .errors import MAIInputError
+from .state import Settings
+
+_LIMITS: tuple[Literal["direct", "reason", "transfer"], ...] = ("direct", "reason", "transfer")
+
+
+class MAIContext(BaseModel):
+    """Settings of one run; what is not given stays as the graph was made.
+
+    As a subgraph, the cascade gets its parent's context: there, these settings are read from a
+    field `mai` (an `MAIContext` or a dict), or else from fields of the same names.
+
+    Attributes:
+        transfer: What of the reasoning is handed to the large model.
+        prompts: A prompt set of configs/prompts, by name.
+        answer_type: What kind of answer is expected, where the input does not say.
+        timeout: Seconds that one model call may take.
+        max_tokens_direct: Limit on a direct answer, in tokens.
+        max_tokens_reason: Limit on a reasoning, in tokens.
+        max_tokens_transfer: Limit on the answer after a transferred reasoning, in tokens.
+        free_text_overlap: Share of common words from which two free texts can agree, 0 to 1; for
+            the default verifier and the rules of a `Judge`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    transfer: Literal["full"] | None = Field(
+        default=None,
+        description="What of the reasoning the large model reads. Empty: as the graph was made.",
+        examples=["full"],
+    )
+    prompts: str | None = Field(
+        default=None,
+        description="A prompt set by name. Empty: the pair's own.",
+        examples=["default"],
+    )
+    answer_type: AnswerType | Literal["auto"] = Field(
+        default="auto",
+        description="What kind of answer is expected, where the input does not say.",
+        examples=["auto", "yes_no"],
+    )
+    timeout: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds that one model call may take.",
+        examples=[60],
+    )
+    max_tokens_direct: int | None = Field(
+        default=None, gt=0, description="Limit on a direct answer, in tokens.", examples=[64]
+    )
+    max_tokens_reason: int | None = Field(
+        default=None, gt=0, description="Limit on a reasoning, in tokens.", examples=[2048]
+    )
+    max_tokens_transfer: int | None = Field(
+        default=None,
+        gt=0,
+        description="Limit on the answer after a transferred reasoning, in tokens.",
+        examples=[64],
+    )
+    free_text_overlap: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Share of common words from which two free texts can agree.",
+        examples=[0.6],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_not_given(cls, values: Any) -> Any:
+        """A form sends the fields that nobody filled in as empty texts."""
+        if not isinstance(values, Mapping):
+            return values
+        return {name: value for name, value in values.items() if value != ""}
+
+    @field_validator("prompts")
+    @classmethod
+    def _is_a_prompt_set(cls, value: str | None) -> str | None:
+        # Names only: whoever may start a run on a server must not read files by it.
+        if value is not None and value not in list_prompts():
+            raise ValueError(f"must be one of {', '.join(list_prompts())}")
+        return value
+
+
+def read_context(context: object) -> MAIContext:
+    """A run's context, whatever it is: none, an `MAIContext`, or a parent graph's own object.
+
+    Raises:
+        MAIInputError: A field of the same name (or `mai`) that holds no such setting.
+    """
+    if isinstance(context, MAIContext):
+        return context
+    inner = _field(context, "mai")
+    if isinstance(inner, MAIContext):
+        return inner
+    if isinstance(inner, Mapping):
+        given = dict(inner)
+    else:
+        fields = ((name, _field(context, name)) for name in MAIContext.model_fields)
+        given = {name: value for name, value in fields if value is not None}
+    try:
+        return MAIContext.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = ".".join(map(str, problem["loc"])) or "mai"
+        raise MAIInputError(
+            f"The context's {name!r} is no setting of this graph ({problem['msg']}); correct it, "
+            "or give the settings of this graph in a field `mai`."
+        ) from error
+
+
+def run_settings(context: MAIContext) -> Settings:
+    """What the steps read of a context, as plain data for the state; empty if nothing is set."""
+    limits = {style: getattr(context, f"max_tokens_{style}") for style in _LIMITS}
+    settings: dict[str, Any] = {
+        "transfer": context.transfer,
+        "prompts": context.prompts,
+        "timeout": context.timeout,
+        "max_tokens": {style: limit for style, limit in limits.items() if limit} or None,
+        "free_text_overlap": context.free_text_overlap,
+    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    return cast("Settings", given)
+
+
+def _field(context: object, name: str) -> Any:
+    if isinstance(context, Mapping):
+        return context.get(name)
+    return getattr(context, name, None)

@@ -1,0 +1,163 @@
+"""Faults that were reported to LangGraph, re-enacted with the cascade (public issue numbers)."""
+
+import operator
+from typing import Annotated, Any
+
+import pytest
+from fakes import PROMPTS, models
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from PIL import Image
+from typing_extensions import TypedDict
+
+from langgraph_mai import MAIContext, MAIError, MAIState, create_mai
+
+THREAD = {"configurable": {"thread_id": "1"}}
+QUESTION = {"question": "Is it red?"}
+
+
+def made(route="transferred", **options):
+    small, large = models(route)
+    return small, large, create_mai(small, large, prompts=PROMPTS, **options)
+
+
+def under(node, state=MAIState, checkpointer=None, **options):
+    graph = StateGraph(state, **options)
+    graph.add_node("mai", node)
+    graph.add_edge(START, "mai")
+    return graph.compile(checkpointer=checkpointer)
+
+
+def test_2198_schemas_are_not_null_on_any_python():
+    graph = made()[2]
+    for schema in (graph.get_input_jsonschema(), graph.get_output_jsonschema()):
+        assert schema["properties"]
+    assert graph.get_context_jsonschema()["properties"]
+
+
+def test_6229_a_second_turn_does_not_return_the_first_ones_route():
+    small, large, graph = made(checkpointer=InMemorySaver())
+    assert graph.invoke(QUESTION, THREAD)["route"] == "transferred"
+    small.script["direct"] = large.script["direct"] = "yes"
+    result = graph.invoke(QUESTION, THREAD)
+    assert (result["route"], len(result["calls"])) == ("direct", 2)
+
+
+class Counting(TypedDict, total=False):
+    question: str
+    answer: str
+    messages: Annotated[list[AnyMessage], add_messages]
+    calls: Annotated[list[Any], operator.add]
+    asked: Annotated[int, operator.add]
+
+
+@pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["none", "memory"])
+def test_4007_6290_a_parents_counters_are_counted_once(checkpointer):
+    graph = under(made()[2], Counting, checkpointer)
+    given = {**QUESTION, "asked": 1, "messages": [HumanMessage("Hello", id="1")], "calls": ["own"]}
+    result = graph.invoke(given, THREAD)
+    assert result["asked"] == 1
+    assert len(result["calls"]) == 1 + 4
+    assert [message.type for message in result["messages"]] == ["human", "ai"]
+
+
+@pytest.mark.parametrize("context", [{}, MAIContext()], ids=["dict", "object"])
+def test_8406_an_empty_context_of_a_wrapper_is_its_own(context):
+    small, _, inner = made()
+
+    def wrapper(state: MAIState) -> MAIState:
+        return {"answer": inner.invoke(QUESTION, context=context)["answer"]}
+
+    graph = under(wrapper, context_schema=MAIContext)
+    graph.invoke(QUESTION, context=MAIContext(max_tokens_direct=7))
+    assert small.calls[0]["max_tokens"] == 4
+
+
+def test_8606_7695_a_strict_serializer_restores_the_state_as_it_was(tmp_path):
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=()))
+    *_, graph = made(checkpointer=saver)
+    drawn = Image.new("RGB", (40, 40), "red")
+    given = {**QUESTION, "images": [drawn], "choices": ["yes", "no"]}
+    graph.invoke(given, THREAD, context=MAIContext(timeout=60))
+    values = graph.get_state(THREAD).values
+    assert values["task"]["settings"] == {"timeout": 60.0}
+    assert isinstance(values["task"]["images"][0], str)
+    assert all(type(call) is dict for call in values["calls"])
+    assert {type(value) for value in values["task"].values()} <= {str, list, dict}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_failed_branch_is_run_again_alone(nested):
+    """What a checkpointer keeps of a superstep in which one of two branches raised."""
+    small, large, inner = made("direct")
+    stop = KeyboardInterrupt()
+    large.script["direct"] = lambda _prompt: raise_once(stop)
+    left = [stop]
+
+    def raise_once(error):
+        if left:
+            raise left.pop()
+        return "yes"
+
+    saver = InMemorySaver()
+    graph = under(inner, checkpointer=saver) if nested else made_with(small, large, saver)
+    with pytest.raises(KeyboardInterrupt):
+        graph.invoke(QUESTION, THREAD)
+    assert graph.invoke(None, THREAD)["answer"] == "yes"
+    assert (small.styles, large.styles) == (["direct"], ["direct", "direct"])
+
+
+def made_with(small, large, saver):
+    return create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
+
+
+def test_a_run_whose_models_all_failed_can_be_resumed():
+    small, large, graph = made("direct", checkpointer=InMemorySaver())
+    small.script["direct"] = large.script["direct"] = RuntimeError("busy")
+    with pytest.raises(MAIError):
+        graph.invoke(QUESTION, THREAD)
+    assert graph.get_state(THREAD).next == ("respond",)
+
+
+def test_without_a_checkpointer_of_its_own_it_stores_nothing():
+    saver = InMemorySaver()
+    inner = made(checkpointer=False)[2]
+    under(inner, checkpointer=saver).invoke(QUESTION, THREAD)
+    assert {saved.config["configurable"]["checkpoint_ns"] for saved in saver.list(THREAD)} == {""}
+
+
+def test_a_wrapper_with_a_thread_of_its_own():
+    small, large = models("direct")
+    inner = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
+
+    def wrapper(state: MAIState) -> MAIState:
+        own = {"configurable": {"thread_id": "inner"}}
+        return {"answer": inner.invoke({"question": state["question"]}, own)["answer"]}
+
+    graph = under(wrapper, checkpointer=InMemorySaver())
+    for _ in range(2):
+        assert graph.invoke(QUESTION, THREAD)["answer"] == "yes"
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_8920_max_concurrency_limits_the_branches_of_a_run(limit):
+    small, large, graph = made(
+        "direct",
+    )
+    inside, most = [], []
+
+    def count():
+        inside.append(1)
+        most.append(len(inside))
+
+    def answer(_prompt):
+        inside.pop()
+        return "yes"
+
+    small.before = large.before = count
+    small.script["direct"] = large.script["direct"] = answer
+    graph.invoke(QUESTION, {"max_concurrency": limit})
+    assert max(most) <= limit

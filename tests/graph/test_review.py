@@ -1,0 +1,152 @@
+import asyncio
+
+import pytest
+from fakes import PROMPTS, models
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+
+from langgraph_mai import MAIInputError, MAIState, create_mai
+
+THREAD = {"configurable": {"thread_id": "1"}}
+QUESTION = {"question": "Is it red?"}
+DURABILITIES = ["sync", "async", "exit"]
+
+
+def reviewed(route="transferred", checkpointer=None, **options):
+    small, large = models(route)
+    graph = create_mai(
+        small, large, prompts=PROMPTS, review=True, checkpointer=checkpointer, **options
+    )
+    return small, large, graph
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def checkpointer(request, tmp_path):
+    if request.param == "memory":
+        yield InMemorySaver()
+    else:
+        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+            yield saver
+
+
+@pytest.mark.parametrize("resumed", ["No", {"answer": "no."}])
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_person_overrules_the_models(checkpointer, resumed, durability):
+    _, large, graph = reviewed(checkpointer=checkpointer)
+    stopped = graph.invoke(QUESTION, THREAD, durability=durability)
+    (shown,) = (one.value for one in stopped["__interrupt__"])
+    assert (shown["small"], shown["large"]) == ("no", "yes")
+    assert shown["reasoning"] == "Hm.\nAnswer: no"
+    assert (shown["event"], shown["question"]) == ("review", "Is it red?")
+
+    result = graph.invoke(Command(resume=resumed), THREAD, durability=durability)
+    assert (result["answer"], result["route"], result["fallback"]) == ("no", "reasoned", "review")
+    assert large.styles == ["direct"]
+    assert [call["style"] for call in result["calls"]] == ["direct", "direct", "reason"]
+    assert result["messages"][-1].text == "no"
+
+
+@pytest.mark.parametrize("resumed", [{"answer": None}, {"answer": ""}, " "])
+def test_a_person_lets_it_go_on(checkpointer, resumed):
+    _, large, graph = reviewed(checkpointer=checkpointer)
+    graph.invoke(QUESTION, THREAD)
+    result = graph.invoke(Command(resume=resumed), THREAD)
+    assert (result["answer"], result["route"], result["fallback"]) == ("yes", "transferred", None)
+    assert large.styles == ["direct", "transfer"]
+
+
+@pytest.mark.parametrize("route", ["direct", "reasoned"])
+def test_nobody_is_asked_where_the_models_agree(route):
+    *_, graph = reviewed(route, InMemorySaver())
+    result = graph.invoke(QUESTION, THREAD)
+    assert "__interrupt__" not in result
+    assert (result["answer"], result["route"]) == ("yes", route)
+
+
+def test_a_persons_words_stand_where_they_hold_no_answer_of_the_kind():
+    *_, graph = reviewed(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD)
+    result = graph.invoke(Command(resume="The picture is black and white."), THREAD)
+    assert result["answer"] == "The picture is black and white."
+
+
+def test_something_else_than_a_text_is_refused_and_can_be_mended():
+    *_, graph = reviewed(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD)
+    with pytest.raises(MAIInputError, match="resumed with the answer as a text"):
+        graph.invoke(Command(resume=4), THREAD)
+
+
+def test_the_next_question_on_the_thread_is_reviewed_afresh():
+    *_, graph = reviewed(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD)
+    graph.invoke(Command(resume="no"), THREAD)
+    assert "__interrupt__" in graph.invoke(QUESTION, THREAD)
+    result = graph.invoke(Command(resume=""), THREAD)
+    assert (result["answer"], result["fallback"]) == ("yes", None)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+async def test_it_works_in_an_event_loop_as_a_subgraph(tmp_path, durability):
+    *_, inner = reviewed()
+    graph = StateGraph(MAIState).add_node("mai", inner).add_edge(START, "mai")
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "t.sqlite")) as saver:
+        compiled = graph.compile(checkpointer=saver)
+        stopped = await compiled.ainvoke(QUESTION, THREAD, durability=durability)
+        assert stopped["__interrupt__"][0].value["large"] == "yes"
+        state = await compiled.aget_state(THREAD, subgraphs=True)
+        assert state.tasks[0].state.next == ("review",)
+        result = await compiled.ainvoke(Command(resume="no"), THREAD, durability=durability)
+    assert (result["answer"], result["fallback"]) == ("no", "review")
+
+
+def test_without_a_checkpointer_the_run_ends_with_the_question_to_the_person():
+    *_, graph = reviewed()
+    result = graph.invoke(QUESTION)
+    assert result["__interrupt__"][0].value["event"] == "review"
+    assert result["answer"] is None
+
+
+def test_the_drawing_shows_the_person():
+    drawn = reviewed()[2].get_graph()
+    edges = {(edge.source, edge.target) for edge in drawn.edges if "review" in edge}
+    assert edges == {
+        ("reasoning_verification", "review"),
+        ("review", "respond"),
+        ("review", "reasoning_transfer"),
+    }
+
+
+STEPS = [
+    "prepare",
+    "small_agent",
+    "large_agent",
+    "verification",
+    "small_reasoning",
+    "reasoning_verification",
+    "reasoning_transfer",
+    "respond",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_any_step_can_be_stopped_before_and_resumed(step, way, checkpointer):
+    small, large = models("transferred")
+    saver = checkpointer if way == "invoke" else InMemorySaver()
+    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
+
+    def run(given):
+        options = {"interrupt_before": [step]} if given is not None else {}
+        if way == "invoke":
+            return graph.invoke(given, THREAD, **options)
+        return asyncio.run(graph.ainvoke(given, THREAD, **options))
+
+    run(QUESTION)
+    assert step in graph.get_state(THREAD).next
+    result = run(None)
+    assert (result["answer"], result["route"]) == ("yes", "transferred")
+    assert small.styles + large.styles == ["direct", "reason", "direct", "transfer"]

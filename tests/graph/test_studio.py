@@ -1,0 +1,304 @@
+"""A real `langgraph dev` process, offline and without a key, asked through langgraph-sdk."""
+
+import ast
+import asyncio
+import base64
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from langgraph_sdk import get_client
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from pages import run_python
+
+ROOT = Path(__file__).parents[2]
+CONFIG = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+PICTURES = ROOT / "demo" / "pictures"
+HIGHEST = {"question": "Which bar is the highest?", "images": [str(PICTURES / "chart.png")]}
+SQUARES = {
+    "question": "How many squares can you see in the top row?",
+    "images": [str(PICTURES / "squares.png")],
+}
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The server's URL."""
+    folder = tmp_path_factory.mktemp("server")
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    secrets = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGGRAPH_MAI_PLANNER")
+    environment = {name: value for name, value in os.environ.items() if name not in secrets}
+    # Nothing outside this machine can be reached.
+    environment |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    environment |= {"NO_PROXY": "127.0.0.1", "LANGGRAPH_MAI_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload"]
+    options = ["--config", str(ROOT / "langgraph.json"), "--port", str(port)]
+    log = folder / "server.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, *options, "--n-jobs-per-worker", "4"],
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            wait_for(url, process, log)
+            yield url
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    assert "BlockingError" not in log.read_text()
+
+
+def wait_for(url, process, log):
+    for _ in range(600):
+        if process.poll() is not None:
+            break
+        try:
+            if httpx.get(f"{url}/ok").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    pytest.fail(f"The server did not start:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture
+async def client(server):
+    client = get_client(url=server)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def assistants(client):
+    return {one["graph_id"]: one for one in await client.assistants.search()}
+
+
+async def test_three_graphs_are_shown_each_with_a_description(assistants):
+    assert {name: one["description"] for name, one in assistants.items()} == {
+        name: graph["description"] for name, graph in CONFIG["graphs"].items()
+    }
+    assert set(assistants) == {"mai", "mai_batch", "agent"}
+
+
+async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
+    fields = {}
+    for name, one in assistants.items():
+        schemas = await client.assistants.get_schemas(one["assistant_id"])
+        fields[name] = schemas["input_schema"]["properties"]
+        settings = schemas["context_schema"]["properties"]
+        assert {"timeout", "answer_type", "prompts", "transfer"} <= set(settings)
+        assert all(setting["description"] for setting in settings.values())
+        assert schemas["output_schema"]["properties"]
+    assert set(fields["mai"]) == {"messages", "question", "images", "choices", "answer_type"}
+    assert set(fields["mai_batch"]) == {"questions"}
+    assert set(fields["agent"]) == {"messages", "images"}
+    for name in ("question", "images", "choices", "answer_type"):
+        assert fields["mai"][name]["description"]
+        assert fields["mai"][name]["examples"]
+    for name in ("mai", "agent"):
+        assert "path or an http(s) URL" in fields[name]["images"]["description"]
+        assert fields[name]["images"]["items"] == {"type": "string"}
+
+
+async def test_what_the_form_shows_as_an_example_can_be_run(client, assistants):
+    schemas = await client.assistants.get_schemas(assistants["mai_batch"]["assistant_id"])
+    (example,) = schemas["input_schema"]["properties"]["questions"]["examples"]
+    questions = [
+        {**asked, "images": [str(ROOT / image) for image in asked["images"]]} for asked in example
+    ]
+    result = await client.runs.wait(None, "mai_batch", input={"questions": questions})
+    assert [answer["error"] for answer in result["answers"]] == [None, None]
+    assert [answer["route"] for answer in result["answers"]] == ["direct", "reasoned"]
+
+
+STEPS = {
+    "prepare",
+    "small_agent",
+    "large_agent",
+    "verification",
+    "small_reasoning",
+    "reasoning_verification",
+    "reasoning_transfer",
+    "respond",
+}
+
+
+async def test_the_drawing_shows_every_node_and_edge(client, assistants):
+    drawn = await client.assistants.get_graph(assistants["mai"]["assistant_id"])
+    assert {node["id"] for node in drawn["nodes"]} == STEPS | {"__start__", "__end__"}
+    assert len(drawn["edges"]) == 12
+    batch = await client.assistants.get_graph(assistants["mai_batch"]["assistant_id"], xray=True)
+    assert {f"ask:{step}" for step in STEPS} < {node["id"] for node in batch["nodes"]}
+    agent = await client.assistants.get_graph(assistants["agent"]["assistant_id"])
+    assert {(edge["source"], edge["target"]) for edge in agent["edges"]} == {
+        ("__start__", "model"),
+        ("model", "tools"),
+        ("model", "__end__"),
+        ("tools", "model"),
+    }
+
+
+async def test_a_run_answers(client):
+    result = await client.runs.wait(None, "mai", input=HIGHEST)
+    assert (result["route"], result["fallback"]) == ("direct", None)
+    assert result["messages"][-1]["content"] == result["answer"]
+    assert [call["role"] for call in result["calls"]] == ["small", "large"]
+
+
+async def test_settings_reach_a_run(client):
+    result = await client.runs.wait(None, "mai", input=SQUARES, context={"max_tokens_reason": 5})
+    (reasoned,) = [call for call in result["calls"] if call["style"] == "reason"]
+    assert (reasoned["output_tokens"], reasoned["cut"]) == (5, "length")
+
+
+async def test_a_wrong_input_or_setting_says_what_is_wrong(client):
+    for options in ({"input": {}}, {"input": HIGHEST, "context": {"timeout": -1}}):
+        thread = await client.threads.create()
+        result = await client.runs.wait(thread["thread_id"], "mai", raise_error=False, **options)
+        assert result["__error__"]["error"] in {"MAIInputError", "ValidationError"}
+
+
+async def test_a_stream_shows_tokens_events_and_steps(client):
+    seen = {}
+    modes = ["messages-tuple", "custom", "tasks"]
+    async for part in client.runs.stream(None, "mai", input=SQUARES, stream_mode=modes):
+        seen.setdefault(part.event, []).append(part.data)
+    stages = [event["stage"] for event in seen["custom"] if event["event"] == "stage"]
+    assert stages[2:] == ["small_reasoning", "reasoning_transfer"]
+    assert seen["custom"][-1]["route"] == "transferred"
+    assert {task["name"] for task in seen["tasks"]} == STEPS
+    said = {}
+    for message, metadata in seen["messages"]:
+        style = metadata.get("mai_style", "final")
+        said[style] = said.get(style, "") + message["content"]
+    assert said["reason"].splitlines()[-1].startswith("Answer:")
+    assert said["final"] == said["transfer"] == seen["custom"][-1]["answer"]
+
+
+async def test_a_thread_keeps_its_state_and_history(client):
+    thread = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread, "mai", input=SQUARES)
+    await client.runs.wait(thread, "mai", input=HIGHEST)
+    values = (await client.threads.get_state(thread))["values"]
+    assert (values["route"], len(values["messages"])) == ("direct", 2)
+    assert values["task"]["question"] == HIGHEST["question"]
+    assert values["small_reason"] is None
+    history = await client.threads.get_history(thread, limit=50)
+    assert any("reasoning_transfer" in state["next"] for state in history)
+
+
+async def test_a_stopped_run_is_resumed(client):
+    thread = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread, "mai", input=SQUARES, interrupt_before=["reasoning_transfer"])
+    state = await client.threads.get_state(thread)
+    assert state["next"] == ["reasoning_transfer"]
+    assert state["values"]["reasoning_verdict"] == "disagree"
+    result = await client.runs.wait(thread, "mai", input=None)
+    assert result["route"] == "transferred"
+    assert len(result["calls"]) == 4
+
+
+@pytest.mark.parametrize("graph", ["mai", "agent"])
+async def test_a_picture_dropped_into_the_chat(client, graph):
+    """As Studio's chat sends it: the data inside the message."""
+    data = base64.b64encode((PICTURES / "squares.png").read_bytes()).decode()
+    block = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    content = [{"type": "text", "text": SQUARES["question"]}, block]
+    thread = (await client.threads.create())["thread_id"]
+    given = {"messages": [{"type": "human", "content": content}]}
+    result = await client.runs.wait(thread, graph, input=given)
+    expected = await client.runs.wait(None, "mai", input=SQUARES)
+    assert expected["answer"] in result["messages"][-1]["content"]
+    kept = (await client.threads.get_state(thread))["values"]["messages"]
+    assert kept[0]["content"][1] == block
+    assert data[:60] not in json.dumps(kept[1:])
+
+
+async def test_the_agent_finds_images_given_by_path(client):
+    given = {
+        "messages": [{"type": "human", "content": SQUARES["question"]}],
+        "images": SQUARES["images"],
+    }
+    result = await client.runs.wait(None, "agent", input=given)
+    assert [message["type"] for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+    assert "route: transferred" in result["messages"][2]["content"]
+
+
+async def test_two_runs_at_once(client):
+    """Each one's first event comes before the other one's last."""
+    order = []
+
+    async def watch(name):
+        nonlocal order
+        questions = [SQUARES] * 4
+        async for _ in client.runs.stream(
+            None, "mai_batch", input={"questions": questions}, stream_mode="tasks"
+        ):
+            order += [name]
+
+    await asyncio.gather(watch("a"), watch("b"))
+    last = {name: len(order) - 1 - order[::-1].index(name) for name in "ab"}
+    assert order.index("a") < last["b"]
+    assert order.index("b") < last["a"]
+
+
+async def test_it_answers_health_checks_while_models_compute(client, server):
+    """Every check is answered, and some while the run goes on."""
+    answered = []
+    run = asyncio.create_task(
+        client.runs.wait(None, "mai_batch", input={"questions": [SQUARES] * 12})
+    )
+    async with httpx.AsyncClient() as checks:
+        while not run.done():
+            answered.append((await checks.get(f"{server}/ok")).status_code)
+            await asyncio.sleep(0.05)
+    result = await run
+    assert {answer["route"] for answer in result["answers"]} == {"transferred"}
+    assert len(answered) > 2
+    assert set(answered) == {200}
+
+
+async def test_each_graph_is_an_mcp_tool(server):
+    async with (
+        streamable_http_client(f"{server}/mcp/") as (reading, writing, _),
+        ClientSession(reading, writing) as session,
+    ):
+        await session.initialize()
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert {name: tool.description for name, tool in tools.items()} == {
+            name: graph["description"] for name, graph in CONFIG["graphs"].items()
+        }
+        assert "question" in tools["mai"].inputSchema["properties"]
+        said = await session.call_tool("mai", HIGHEST)
+        assert not said.isError
+        result = ast.literal_eval(said.content[0].text)
+    assert (result["route"], result["fallback"]) == ("direct", None)
+
+
+def test_the_code_of_the_page_runs(server):
+    replaced = {"http://127.0.0.1:2024": server, '"demo/pictures': f'"{ROOT}/demo/pictures'}
+    run_python("docs/studio.md", replaced)["client"].close()
+    gc.collect()  # A connection left open fails this test, not the next one.
