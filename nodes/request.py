@@ -18,8 +18,8 @@ from langgraph.errors import GraphBubbleUp
 from ..models.capabilities import TakesTimeout
 from ..models.errors import ModelError
 from .chat_models import ChatModel, chat_models
-from .shortening import TooLong
 from .retry import tried_again
+from .shortening import TooLong
 from .state import CallStyle, Role
 
 _Result = TypeVar("_Result")
