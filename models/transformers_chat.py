@@ -13,22 +13,18 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langchain_core.runnables.config import (
-    RunnableConfig,
-    get_config_list,
-    get_executor_for_config,
-)
+from langchain_core.runnables.config import RunnableConfig
 from PIL import Image
 from pydantic import Field, model_validator
 
 from .chat_format import chat_turns
 from .errors import ModelError
 from .images import block_image
-from .transformers.batching import Gathering, Seat, current_seat
+from .transformers.batching import aanswer_all, answer_all, current_seat
 from .transformers.calls import Call
 from .transformers.loaded_models import get_engine, release_engine
 from .transformers.model_spec import ModelSpec
-from .transformers.rows import Piece, Row, Settings
+from .transformers.rows import Piece, Row, Settings, Sharing
 
 __all__ = ["ChatTransformers", "ModelError"]
 
@@ -66,9 +62,14 @@ class ChatTransformers(BaseChatModel):
         logprobs: Whether `response_metadata["logprobs"]` gets `{"content": [...]}` with an entry
             `{"token", "bytes", "logprob", "top_logprobs"}` a token of the output (without its end
             token), in the form ChatOpenAI uses. Per call: `logprobs=`.
-        batch_size: How many inputs of one `batch` or `abatch` go through the model at once, padded
-            on the left; `max_concurrency` in the config lowers it. In float32 the outputs are those
-            of single calls.
+        batch_size: How many calls go through the model at once, padded on the left: those of one
+            `batch` or `abatch` (`max_concurrency` in the config lowers it there), and any that are
+            made at the same time. In float32 the outputs are those of single calls.
+        batch_tokens: Tokens that such a batch may have, padding and outputs included.
+        prefix_cache_bytes: Memory for the keys and values of earlier prompts. A prompt that begins
+            like one of them, pictures included, computes only the rest, with the same output.
+            None takes an eighth of the memory that is free once the model is loaded; 0 turns it
+            off. Of instances that share a model, each keeps it below its own bound as it stores.
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
 
@@ -85,7 +86,9 @@ class ChatTransformers(BaseChatModel):
     stop: list[str] | None = None
     timeout: float | None = Field(default=None, gt=0)
     logprobs: bool = False
-    batch_size: int = Field(default=8, gt=0)
+    batch_size: int = Field(default=32, gt=0)
+    batch_tokens: int = Field(default=32_768, gt=0)
+    prefix_cache_bytes: int | None = Field(default=None, ge=0)
     allow_fetch: bool = False
 
     @model_validator(mode="before")
@@ -157,25 +160,13 @@ class ChatTransformers(BaseChatModel):
                 it. The others of its batch are answered either way.
             **kwargs: As for `invoke`.
         """
-
-        def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> Any:
-            current_seat.set(seat)
-            try:
-                return self.invoke(item, config, **kwargs)
-            except Exception as error:
-                if return_exceptions:
-                    return error
-                raise
-            finally:
-                seat.leave()
-
-        outputs: list[AIMessage] = []
-        for group, configs in self._groups(inputs, config):
-            gathering = Gathering(len(group))
-            seats = [Seat(gathering) for _ in group]
-            with get_executor_for_config({"max_concurrency": len(group)}) as executor:
-                outputs += executor.map(answer, seats, group, configs)
-        return outputs
+        return answer_all(
+            lambda item, config: self.invoke(item, config, **kwargs),
+            inputs,
+            config,
+            self.batch_size,
+            return_exceptions=return_exceptions,
+        )
 
     async def abatch(
         self,
@@ -186,37 +177,13 @@ class ChatTransformers(BaseChatModel):
         **kwargs: Any,
     ) -> list[AIMessage]:
         """Like `batch`, without blocking the event loop."""
-
-        async def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> AIMessage:
-            current_seat.set(seat)
-            try:
-                return await self.ainvoke(item, config, **kwargs)
-            finally:
-                seat.leave()
-
-        outputs: list[Any] = []
-        for group, configs in self._groups(inputs, config):
-            gathering = Gathering(len(group))
-            seats = [Seat(gathering) for _ in group]
-            # All of them end before the first error is raised, so that none runs on unseen.
-            answers = map(answer, seats, group, configs)
-            outputs += await asyncio.gather(*answers, return_exceptions=True)
-            errors = [output for output in outputs if isinstance(output, BaseException)]
-            if errors and not return_exceptions:
-                raise errors[0]
-        return outputs
-
-    def _groups(
-        self,
-        inputs: list[LanguageModelInput],
-        config: RunnableConfig | list[RunnableConfig] | None,
-    ) -> Iterator[tuple[list[LanguageModelInput], list[RunnableConfig]]]:
-        if not inputs:
-            return
-        configs = get_config_list(config, len(inputs))
-        size = min(self.batch_size, configs[0].get("max_concurrency") or self.batch_size)
-        for start in range(0, len(inputs), size):
-            yield inputs[start : start + size], configs[start : start + size]
+        return await aanswer_all(
+            lambda item, config: self.ainvoke(item, config, **kwargs),
+            inputs,
+            config,
+            self.batch_size,
+            return_exceptions=return_exceptions,
+        )
 
     def _generate(
         self,
@@ -318,20 +285,24 @@ class ChatTransformers(BaseChatModel):
         settings = Settings(**options)
         engine = get_engine(self._spec(model_name))
         started = time.monotonic()
-        prompt = engine.encode(*chat_turns(messages, self._load_image))
-        row = Row(
-            prompt.inputs,
-            input_tokens=prompt.length,
-            limit=min(settings.max_tokens, prompt.room),
-            settings=settings,
-            decode=engine.decode,
-            on_piece=on_piece,
-        )
-        seat = current_seat.get()
-        if seat is None:
-            engine.submit([row])
-        else:
-            seat.join(row, engine.submit)
+        arrived = engine.announce()
+        try:
+            prompt = engine.encode(*chat_turns(messages, self._load_image))
+            row = Row(
+                prompt,
+                limit=min(settings.max_tokens, prompt.room),
+                settings=settings,
+                sharing=Sharing(self.batch_size, self.batch_tokens, self.prefix_cache_bytes),
+                decode=engine.decode,
+                on_piece=on_piece,
+            )
+            seat = current_seat.get()
+            if seat is None:
+                engine.submit([row])
+            else:
+                seat.join(row, engine.submit)
+        finally:
+            arrived()
         return Call(row=row, model_name=model_name, started=started, timeout=timeout)
 
     async def _astart(self, *arguments: Any) -> Call:

@@ -79,5 +79,5 @@ def _usage(completion: Completion) -> UsageMetadata:
         input_tokens=completion.input_tokens,
         output_tokens=completion.output_tokens,
         total_tokens=completion.input_tokens + completion.output_tokens,
-        input_token_details=InputTokenDetails(cache_read=0),
+        input_token_details=InputTokenDetails(cache_read=completion.cached_tokens),
     )

@@ -49,6 +49,22 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing:
+    """What a row shares with others.
+
+    Attributes:
+        batch_size: Rows of a batch that it is in, at most.
+        batch_tokens: Tokens of such a batch at most, padding and outputs included.
+        prefix_cache_bytes: Memory that the keys and values of earlier prompts may take; None for
+            the model's default, 0 for no reuse.
+    """
+
+    batch_size: int
+    batch_tokens: int
+    prefix_cache_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """What one token adds to the output.
 
@@ -68,6 +84,7 @@ class Completion:
     Attributes:
         text: All released text.
         input_tokens: Tokens of the prompt, pictures included, padding not.
+        cached_tokens: How many of them were not computed, because an earlier prompt began alike.
         output_tokens: Generated tokens, the one that ended the output included.
         finish_reason: "stop" at the model's end token or a stop string, "length" at a limit.
         logprobs: One entry a token of the output, without the end token.
@@ -75,6 +92,7 @@ class Completion:
 
     text: str
     input_tokens: int
+    cached_tokens: int
     output_tokens: int
     finish_reason: FinishReason
     logprobs: tuple[dict[str, Any], ...] = ()
@@ -84,8 +102,10 @@ class Row:
     """One prompt of a running generation. The model's thread writes it, the caller reads it.
 
     Attributes:
-        inputs: The prompt as the model takes it.
+        prompt: The prompt as the model takes it.
         settings: How to generate.
+        sharing: What it shares with others.
+        cached_tokens: How many tokens of the prompt are taken from earlier prompts.
         limit: How many tokens may be generated.
         seed: What drawing starts from.
         future: Resolves to the `Completion`. Cancelling it ends the generation at the next token.
@@ -93,35 +113,42 @@ class Row:
 
     def __init__(
         self,
-        inputs: Any,
+        prompt: Any,
         *,
-        input_tokens: int,
         limit: int,
         settings: Settings,
+        sharing: Sharing,
         decode: Callable[[Sequence[int]], str],
         on_piece: Callable[[Piece], object] | None = None,
     ) -> None:
         """Prepare a row.
 
         Args:
-            inputs: The prompt as the model takes it.
-            input_tokens: Its length, in tokens.
+            prompt: The prompt as the model takes it.
             limit: How many tokens may be generated.
             settings: How to generate.
+            sharing: What it shares with others.
             decode: Token ids to text, special tokens left out.
             on_piece: Called for every piece of output, in the model's thread.
         """
-        self.inputs = inputs
+        self.prompt = prompt
         self.settings = settings
+        self.sharing = sharing
+        self.cached_tokens = 0
         self.limit = limit
         self.seed = secrets.randbits(63) if settings.seed is None else settings.seed
         self.future: Future[Completion] = Future()
-        self._input_tokens = input_tokens
         self._output_tokens = 0
         self._stream = TextStream(decode, settings.stop)
         self._decode = decode
         self._logprobs: list[dict[str, Any]] = []
         self._on_piece = on_piece
+
+    @property
+    def input_tokens(self) -> int:
+        """Length of the prompt, in tokens."""
+        length: int = self.prompt.length
+        return length
 
     @property
     def done(self) -> bool:
@@ -154,7 +181,8 @@ class Row:
         self._emit(self._stream.finish())
         completion = Completion(
             text=self._stream.text,
-            input_tokens=self._input_tokens,
+            input_tokens=self.input_tokens,
+            cached_tokens=self.cached_tokens,
             output_tokens=self._output_tokens,
             # The held-back rest may complete a stop string at the very limit.
             finish_reason="stop" if self._stream.stopped else reason,
