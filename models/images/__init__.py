@@ -9,6 +9,7 @@ of vision models refuse them. A picture that cannot be used raises `ImageError` 
 """
 
 import base64
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
+from ..shared_cache import SharedCache
 from .decoding import (
     ImageError,
     Picture,
@@ -44,6 +46,16 @@ __all__ = [
     "message_images",
 ]
 
+_KEPT_BYTES = 256 * 1024 * 1024
+"""Memory that decoded pictures may take; a run decodes each of its pictures once."""
+
+_decoded: SharedCache[Picture] = SharedCache(
+    _KEPT_BYTES, lambda picture: 3 * picture.image.width * picture.image.height
+)
+_encoded: SharedCache[tuple[bytes, str]] = SharedCache(
+    _KEPT_BYTES // 4, lambda encoded: len(encoded[0])
+)
+
 _IMAGE_TYPES = {"image", "image_url", "input_image"}
 
 
@@ -58,7 +70,7 @@ def load_image(reference: str, *, allow_fetch: bool = False) -> Image.Image:
         ImageError: The picture cannot be had or cannot be used.
     """
     data = read_reference(reference, allow_fetch=allow_fetch)
-    return decode_image(data, _name(reference)).image
+    return _decode(data, _name(reference)).image.copy()
 
 
 def image_reference(image: str | Path | bytes | Image.Image) -> str:
@@ -100,11 +112,11 @@ def image_block(reference: str, *, allow_fetch: bool = False) -> dict[str, Any]:
         ImageError: The picture cannot be had or cannot be used.
     """
     data = read_reference(reference, allow_fetch=allow_fetch)
-    picture = decode_image(data, _name(reference))
+    picture = _decode(data, _name(reference))
     if picture.untouched and picture.format in {"PNG", "JPEG"}:
         mime_type = f"image/{picture.format.lower()}"
     else:
-        data, mime_type = encode_image(picture)
+        data, mime_type = _encoded.get(_digest(data), lambda: encode_image(picture))
     return {
         "type": "image",
         "base64": base64.b64encode(data).decode("ascii"),
@@ -126,7 +138,7 @@ def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> Image
     if isinstance(content, Image.Image):
         return normalize_image(content, "The image").image
     if isinstance(content, bytes):
-        return decode_image(content, "The image").image
+        return _decode(content, "The image").image.copy()
     return load_image(content, allow_fetch=allow_fetch)
 
 
@@ -190,8 +202,17 @@ def _inline_data(value: str | bytes) -> bytes:
     return decode_base64(value, "The image block")
 
 
+def _decode(data: bytes, name: str) -> Picture:
+    """`decode_image`, once for equal bytes; the picture belongs to everyone, so copy it."""
+    return _decoded.get(_digest(data), lambda: decode_image(data, name))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
 def _store_bytes(data: bytes, name: str) -> str:
-    picture = decode_image(data, name)
+    picture = _decode(data, name)
     return str(store_image(data, Image.MIME.get(picture.format or "", "image/bin")))
 
 

@@ -47,10 +47,9 @@ def take_row(cache: DynamicCache, row: int, columns: torch.Tensor) -> KeyValues:
         columns: Indices of its tokens in the batch, in order.
     """
     taken = []
-    for layer in cache.layers:
-        # Layers filled by a forward pass hold tensors.
-        keys: Any = layer.keys
-        values: Any = layer.values
+    layers: Any = cache.layers  # all of the class that `plain_cache` asks for, and filled
+    for layer in layers:
+        keys, values = layer.keys, layer.values
         at = columns.to(keys.device)
         taken.append((keys[row].index_select(1, at), values[row].index_select(1, at)))
     return tuple(taken)
