@@ -3,9 +3,7 @@
 Imports torch and transformers: only `loaded_models` imports this module, at the first load.
 """
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -20,9 +18,7 @@ from .generation import Generation, generation_config
 from .load_errors import is_out_of_memory, one_line
 from .prompt import Prompt
 from .rows import Row
-
-SINGLE_THREAD_PARAMETERS = 50_000_000
-"""Models with fewer parameters compute on one CPU thread: more would mostly wait for each other."""
+from .threads import ThreadShares, fixed_threads, one_thread
 
 
 class Engine:
@@ -33,11 +29,12 @@ class Engine:
 
     The two threads also keep the number of CPU threads to themselves. Models of fewer than
     `SINGLE_THREAD_PARAMETERS` parameters use one: beside another busy process, threads that wait
-    for each other after every small operation took up to a thousand times as long. Larger ones use
-    as many as torch would take anyway. torch's setting for the rest of the process stays as it is.
+    for each other after every small operation took up to a thousand times as long. Larger ones
+    divide what torch would take among those that compute at the moment. torch's setting for the
+    rest of the process stays as it is.
     """
 
-    def __init__(self, checkpoint: Checkpoint, gate: Gate) -> None:
+    def __init__(self, checkpoint: Checkpoint, gate: Gate, shares: ThreadShares) -> None:
         """Take over a loaded checkpoint."""
         self._name = checkpoint.name
         self._gate = gate
@@ -52,13 +49,14 @@ class Engine:
             pad_token_id=pad,
             bos_token_id=tokenizer.bos_token_id,
         )
-        self._generation = Generation(model, ends, pad, gate)
+        threads = fixed_threads(model, checkpoint.threads)
+        shared = torch.get_num_threads() if threads is None and model.device.type == "cpu" else None
+        self._generation = Generation(model, ends, pad, gate, shares, shared)
         self._encoder = Encoder(checkpoint, reuses=self._generation.reuses)
         self.decode = self._encoder.decode
         self.token_ids = self._encoder.token_ids
-        threads = _thread_count(model, checkpoint.threads)
-        self._generating = _one_thread("generate", threads)
-        self._preparing = _one_thread("prepare", threads)
+        self._generating = one_thread("generate", threads)
+        self._preparing = one_thread("prepare", threads)
 
     def close(self) -> None:
         """Take no more work; what runs or waits is still done."""
@@ -119,33 +117,3 @@ def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     ends = own if isinstance(own, list) else [own]
     last = tokenizer.eos_token_id
     return frozenset(end for end in [*ends, last] if end is not None)
-
-
-def _thread_count(model: Any, asked: int | None) -> int | None:
-    if asked is not None or model.device.type != "cpu":
-        return asked
-    return 1 if model.num_parameters() < SINGLE_THREAD_PARAMETERS else None
-
-
-def _one_thread(task: str, threads: int | None) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(
-        max_workers=1,
-        thread_name_prefix=f"langgraph-mai-{task}",
-        initializer=_limit_threads,
-        initargs=(threads,),
-    )
-
-
-def _limit_threads(count: int | None) -> None:
-    """Set the CPU threads of the calling thread, and of no other.
-
-    `torch.set_num_threads` sets the calling thread and what later threads start with; the second
-    half is undone from a thread that ends at once.
-    """
-    if count is None:
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    restore = threading.Thread(target=torch.set_num_threads, args=(before,))
-    restore.start()
-    restore.join()

@@ -24,6 +24,7 @@ from .prefix_cache import PrefixCache
 from .rows import Row
 from .sampling import Sampler, Watch
 from .sequences import Layout, TokenSequence, lay_out
+from .threads import ThreadShares
 from .waiting import WaitingRows
 
 REUSING = frozenset({"internvl", "qwen3_vl"})
@@ -42,7 +43,15 @@ class Generation:
     of types outside `REUSING` run one batch after the other, without reuse.
     """
 
-    def __init__(self, model: Any, ends: frozenset[int], pad: int, gate: Gate) -> None:
+    def __init__(
+        self,
+        model: Any,
+        ends: frozenset[int],
+        pad: int,
+        gate: Gate,
+        shares: ThreadShares,
+        threads: int | None,
+    ) -> None:
         """Take over a loaded model.
 
         Args:
@@ -50,11 +59,15 @@ class Generation:
             ends: Token ids that end an output.
             pad: Token id to pad with.
             gate: Held while the model computes.
+            shares: Divides the CPU threads among models.
+            threads: What this one uses alone; None if its number is fixed.
         """
         self._model = model
         self._ends = ends
         self._pad = pad
         self._gate = gate
+        self._shares = shares
+        self._threads = threads
         self._prefixes = PrefixCache()
         self._prefix_bytes = _default_prefix_bytes(model.device)
         self.reuses = model.config.model_type in REUSING and plain_cache(model.config) is not None
@@ -142,9 +155,13 @@ class Generation:
         batches = [(batch, merged)] if merged else [([one], one.prompt.inputs) for one in batch]
         for together, inputs in batches:
             # A retry after a failure starts anew behind what was generated before.
-            self._generate(together, _continued(together, inputs), lambda _steps: False)
+            self._generate(together, _continued(together, inputs), self._never_pause)
             for one in together:
                 one.row.finish("length")
+
+    def _never_pause(self, _steps: int) -> bool:
+        self._shares.adjust(self._threads)
+        return False
 
     def _generate_reusing(self, sequences: Sequence[TokenSequence], *, prefill: bool) -> None:
         rows = [one.row for one in sequences]
@@ -156,6 +173,7 @@ class Generation:
             cache = merge_rows([one.known for one in sequences], layout.known_width, cache)
 
         def pause(steps: int) -> bool:
+            self._shares.adjust(self._threads)
             alive = [row for row in rows if not row.done]
             return prefill or self.waiting.may_join(alive, steps)
 
@@ -172,7 +190,11 @@ class Generation:
         sampler = Sampler(sequences)
         watch = Watch(sequences, self._ends, sampler, pause)
         try:
-            with self._gate.computing(), torch.inference_mode():
+            with (
+                self._gate.computing(),
+                self._shares.computing(self._threads),
+                torch.inference_mode(),
+            ):
                 self._model.generate(
                     **{key: self._place(value) for key, value in inputs.items()},
                     generation_config=generation_config(max_new_tokens=limit, do_sample=False),
