@@ -13,6 +13,7 @@ from ..answers import agree
 from ..configs import PromptsConfig
 from ..nodes.chat_models import ChatModel
 from ..nodes.large_agent import large_agent
+from ..nodes.overlap import Overlap, OverlapOption, check_overlap
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
 from ..nodes.respond import respond
@@ -38,6 +39,7 @@ def create_mai(
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
+    overlap: OverlapOption = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
     checkpointer: Checkpointer = None,
@@ -65,6 +67,11 @@ def create_mai(
             direct answer stands. With `cache`, it is also called to look a call up, so it must
             return the same for the same reasoning, and soon. Failures of a verifier or a transfer
             are in `calls`, with their `error`.
+        overlap: "reasoning" lets the small model begin to reason while the large one's direct
+            answer is not in. Where the two then agree, the reasoning ends within a token (models
+            other than `ChatTransformers` are cancelled, under `invoke` they end by themselves) and
+            is in `calls` as what it cost, with the finish reason "cancelled". It saves the time
+            between the two direct answers on disputed questions and computes for nothing on others.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph; None inherits a parent graph's.
@@ -85,14 +92,27 @@ def create_mai(
     verifier = agree if verifier is None else verifier
     check_verifier(verifier)
     check_transfer(transfer)
+    check_overlap(overlap)
+    ahead = Overlap(options.small) if overlap else None
 
     graph = StateGraph(RunState, input_schema=MAIInput, output_schema=MAIOutput)
-    graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
-    options.add(graph, small_agent(options.small))
-    options.add(graph, large_agent(options.large))
-    graph.add_node("verification", direct_verification(verifier))
-    options.add(graph, small_reasoning(options.small))
-    graph.add_node("reasoning_verification", reasoning_verification(verifier))
+    graph.add_node(
+        "prepare",
+        prepare(allow_fetch=allow_fetch, digest=cache is not None, overlap=overlap is not None),
+    )
+    small, large = small_agent(options.small), large_agent(options.large)
+    reasoning = small_reasoning(options.small)
+    verified, reasoning_verified = direct_verification(verifier), reasoning_verification(verifier)
+    if ahead:
+        small, large = ahead.small_agent(small), ahead.large_agent(large)
+        reasoning = ahead.small_reasoning(reasoning)
+        verified = ahead.verification(verified)
+        reasoning_verified = ahead.verification(reasoning_verified)
+    options.add(graph, small)
+    options.add(graph, large)
+    graph.add_node("verification", verified)
+    options.add(graph, reasoning)
+    graph.add_node("reasoning_verification", reasoning_verified)
     options.add(graph, reasoning_transfer("small", options.large, transfer))
     graph.add_node("respond", respond(name))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from .chat_format import chat_turns
 from .errors import ModelError
 from .images import block_image
+from .stop_signal import current_stop_signal
 from .transformers.batching import aanswer_all, answer_all, current_seat
 from .transformers.calls import Call
 from .transformers.loaded_models import get_engine, release_engine
@@ -72,6 +73,9 @@ class ChatTransformers(BaseChatModel):
             off. Of instances that share a model, each keeps it below its own bound as it stores.
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
+
+    listens_to_stop_signal: ClassVar[bool] = True
+    """Whether calls end early when a `StopSignal` asks them to."""
 
     model: str
     revision: str | None = None
@@ -296,6 +300,9 @@ class ChatTransformers(BaseChatModel):
                 decode=engine.decode,
                 on_piece=on_piece,
             )
+            signal = current_stop_signal()
+            if signal is not None:
+                signal.listen(row.stop)
             seat = current_seat.get()
             if seat is None:
                 engine.submit([row])

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, get_args
 from urllib.parse import urlparse
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
@@ -20,16 +21,22 @@ from .state import CallKey, RunState, Task
 from .step import PlainStep, Update
 
 
-def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PlainStep:
+def prepare(*, allow_fetch: bool = False, digest: bool = False, overlap: bool = False) -> PlainStep:
     """Make the step.
 
     Args:
         allow_fetch: Whether http(s) images may be fetched; they are fetched once, here.
         digest: Whether to hash the images' pixels, for cache keys.
+        overlap: Whether the run gets a name, by which a reasoning that begins early is found.
     """
 
     def step(state: RunState) -> Update:
-        return {**_fresh_run(), "task": read_task(state, allow_fetch=allow_fetch, digest=digest)}
+        named = {"overlap": str(uuid4())} if overlap else {}
+        return {
+            **_fresh_run(),
+            **named,
+            "task": read_task(state, allow_fetch=allow_fetch, digest=digest),
+        }
 
     return step
 

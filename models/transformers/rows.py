@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from .text_stream import TextStream
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ class Completion:
         input_tokens: Tokens of the prompt, pictures included, padding not.
         cached_tokens: How many of them were not computed, because an earlier prompt began alike.
         output_tokens: Generated tokens, the one that ended the output included.
-        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit.
+        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit,
+            "cancelled" if the caller wanted no more.
         logprobs: One entry a token of the output, without the end token.
     """
 
@@ -139,6 +140,7 @@ class Row:
         self.seed = secrets.randbits(63) if settings.seed is None else settings.seed
         self.future: Future[Completion] = Future()
         self._output_tokens = 0
+        self._stopping = False
         self._stream = TextStream(decode, settings.stop)
         self._decode = decode
         self._logprobs: list[dict[str, Any]] = []
@@ -173,6 +175,17 @@ class Row:
             self.finish("stop")
         elif self._output_tokens >= self.limit:
             self.finish("length")
+        elif self._stopping:
+            self.finish("cancelled")
+
+    def stop(self) -> None:
+        """Ask for no more; what was generated until then is the output. From any thread."""
+        self._stopping = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether no more is wanted."""
+        return self._stopping
 
     def finish(self, reason: FinishReason) -> None:
         """End the output."""

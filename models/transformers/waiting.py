@@ -68,6 +68,8 @@ class WaitingRows:
             taken: list[Row] = []
             left: list[Row] = []
             for row in self._rows:
+                if row.stopping:
+                    row.finish("cancelled")
                 if not row.done:
                     (taken if self._fits(row, taken, running) else left).append(row)
             self._rows = left

@@ -10,6 +10,9 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai.models import ChatTransformers, ModelError
+from langgraph_mai.models.stop_signal import StopSignal
+from langgraph_mai.models.transformers.rows import Row, Settings, Sharing
+from langgraph_mai.models.transformers.waiting import WaitingRows
 
 LONG = {"max_tokens": 900, "temperature": 1.0, "seed": 0}
 
@@ -236,30 +239,81 @@ def test_a_cancelled_call_does_not_disturb_its_neighbours(qwen, passes):
     assert [first.content, last.content] == [expected[0], expected[2]]
 
 
-def test_a_lone_call_does_not_wait():
-    """Nor do calls whose neighbours have failed, or have come."""
-    from langgraph_mai.models.transformers.rows import Row, Settings, Sharing
-    from langgraph_mai.models.transformers.waiting import WaitingRows
+class Prompt:
+    length = 5
+    chain = ()
 
-    class Prompt:
-        length = 5
 
-    def row():
-        return Row(Prompt(), limit=3, settings=Settings(3), sharing=Sharing(4, 99), decode=str)
+def waiting_row():
+    return Row(Prompt(), limit=3, settings=Settings(3), sharing=Sharing(4, 99), decode=str)
 
-    waits = []
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds that somebody was ready to wait; time passes at once."""
+    seconds = []
+
+    def wait(self, timeout=None):
+        seconds.append(timeout)
+        return False
+
+    monkeypatch.setattr(threading.Condition, "wait", wait)
+    return seconds
+
+
+def test_a_lone_call_does_not_wait(waits):
     waiting = WaitingRows(lambda _: 5)
-    changed = waiting._changed
-    original, changed.wait = changed.wait, lambda seconds: waits.append(seconds) or False
     arrived = waiting.announce()
-    waiting.put([row()])
+    waiting.put([waiting_row()])
     arrived()
     arrived()
     assert len(waiting.take([])) == 1
     assert waits == []
+
+
+def test_a_call_waits_a_moment_for_one_that_is_coming(waits):
+    waiting = WaitingRows(lambda _: 5)
     waiting.announce()
-    waiting.put([row()])
+    waiting.put([waiting_row()])
     assert len(waiting.take([])) == 1
     assert len(waits) == 1
     assert 0 < waits[0] < 0.01
-    assert original
+
+
+def test_a_full_batch_does_not_wait(waits):
+    waiting = WaitingRows(lambda _: 5)
+    waiting.announce()
+    waiting.put([waiting_row() for _ in range(5)])
+    assert len(waiting.take([])) == 4
+    assert waits == []
+
+
+def test_a_row_whose_caller_wants_no_more_is_not_begun():
+    waiting = WaitingRows(lambda _: 5)
+    row = waiting_row()
+    row.stop()
+    waiting.put([row])
+    assert waiting.take([]) == []
+    assert row.future.result().finish_reason == "cancelled"
+    assert row.future.result().output_tokens == 0
+
+
+def test_a_stop_signal_ends_a_call_with_what_it_wrote(qwen, passes):
+    passes.pace = 0.005
+    signal, answers = StopSignal(), []
+
+    def call():
+        with signal.covering():
+            answers.append(qwen.invoke(QUESTIONS[0], **LONG))
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    begun(passes)
+    signal.stop()
+    steps = len(passes.steps)
+    calling.join()
+    (answer,) = answers
+    assert answer.response_metadata["finish_reason"] == "cancelled"
+    assert answer.usage_metadata["output_tokens"] == len(passes.steps) <= steps + 2
+    whole = qwen.invoke(QUESTIONS[0], **{**LONG, "max_tokens": len(passes.steps)}).content
+    assert whole.startswith(answer.content.rstrip("\ufffd"))
