@@ -13,6 +13,9 @@ class SharedCache(Generic[_Value]):
     """Makes each result once, also when threads ask for it at the same moment.
 
     What was not used for the longest time is forgotten first. Failures are not kept.
+
+    Attributes:
+        limit: Bytes that the results may take together; 0 keeps none.
     """
 
     def __init__(self, limit: int, size: Callable[[_Value], int]) -> None:
@@ -22,7 +25,7 @@ class SharedCache(Generic[_Value]):
             limit: Bytes that the results may take together.
             size: Bytes that one result takes.
         """
-        self._limit = limit
+        self.limit = limit
         self._size = size
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, tuple[_Value, int]] = OrderedDict()
@@ -67,10 +70,10 @@ class SharedCache(Generic[_Value]):
         size = self._size(value)
         with self._lock:
             del self._coming[key]
-            if size > self._limit:
+            if size > self.limit:
                 return
             self._kept[key] = (value, size)
             self._bytes += size
-            while self._bytes > self._limit:
+            while self._bytes > self.limit:
                 _, (_, freed) = self._kept.popitem(last=False)
                 self._bytes -= freed

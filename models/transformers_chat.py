@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from .chat_format import chat_turns
 from .errors import ModelError
-from .images import block_image
+from .images import block_image, shrink_image
 from .stop_signal import current_stop_signal
 from .transformers.batching import aanswer_all, answer_all, current_seat
 from .transformers.calls import Call
@@ -144,8 +144,16 @@ class ChatTransformers(BaseChatModel):
         tools: Sequence[Any] | None = None,  # noqa: ARG002
     ) -> int:
         """Tokens of the whole prompt, chat template and images included (loads the model)."""
+        return len(self.prompt_token_ids(messages))
+
+    def prompt_token_ids(self, messages: Sequence[BaseMessage]) -> list[int]:
+        """Token ids of the whole prompt, chat template and images included (loads the model)."""
         engine = get_engine(self._spec())
-        return engine.encode(*chat_turns(messages, self._load_image)).length
+        return engine.encode(*chat_turns(messages, self._load_image)).tokens
+
+    def forget_prefixes(self) -> None:
+        """Free the keys and values of earlier prompts, for all instances that share the model."""
+        get_engine(self._spec()).forget_prefixes()
 
     def batch(
         self,
@@ -350,12 +358,7 @@ class ChatTransformers(BaseChatModel):
         )
 
     def _load_image(self, block: Mapping[str, Any]) -> Image.Image:
-        image = block_image(block, allow_fetch=self.allow_fetch)
-        if self.max_pixels is None or image.width * image.height <= self.max_pixels:
-            return image
-        scale = (self.max_pixels / (image.width * image.height)) ** 0.5
-        size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
-        return image.resize(size, Image.Resampling.BICUBIC)
+        return shrink_image(block_image(block, allow_fetch=self.allow_fetch), self.max_pixels)
 
 
 def _own_settings() -> set[str]:

@@ -9,6 +9,7 @@ import typer
 
 from .. import __version__
 from .ask import ask
+from .bench_command import bench
 from .check import check
 from .pairs_command import pairs
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(pairs)
 app.command()(check)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:

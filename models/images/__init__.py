@@ -25,6 +25,7 @@ from .decoding import (
     decode_image,
     encode_image,
     normalize_image,
+    shrink_image,
 )
 from .sources import (
     decode_base64,
@@ -39,20 +40,23 @@ from .store import store_image
 __all__ = [
     "ImageError",
     "block_image",
+    "decoded_pictures",
+    "encoded_pictures",
     "image_block",
     "image_reference",
     "is_image_block",
     "load_image",
     "message_images",
+    "shrink_image",
 ]
 
 _KEPT_BYTES = 256 * 1024 * 1024
 """Memory that decoded pictures may take; a run decodes each of its pictures once."""
 
-_decoded: SharedCache[Picture] = SharedCache(
+decoded_pictures: SharedCache[Picture] = SharedCache(
     _KEPT_BYTES, lambda picture: 3 * picture.image.width * picture.image.height
 )
-_encoded: SharedCache[tuple[bytes, str]] = SharedCache(
+encoded_pictures: SharedCache[tuple[bytes, str]] = SharedCache(
     _KEPT_BYTES // 4, lambda encoded: len(encoded[0])
 )
 
@@ -116,7 +120,7 @@ def image_block(reference: str, *, allow_fetch: bool = False) -> dict[str, Any]:
     if picture.untouched and picture.format in {"PNG", "JPEG"}:
         mime_type = f"image/{picture.format.lower()}"
     else:
-        data, mime_type = _encoded.get(_digest(data), lambda: encode_image(picture))
+        data, mime_type = encoded_pictures.get(_digest(data), lambda: encode_image(picture))
     return {
         "type": "image",
         "base64": base64.b64encode(data).decode("ascii"),
@@ -204,7 +208,7 @@ def _inline_data(value: str | bytes) -> bytes:
 
 def _decode(data: bytes, name: str) -> Picture:
     """`decode_image`, once for equal bytes; the picture belongs to everyone, so copy it."""
-    return _decoded.get(_digest(data), lambda: decode_image(data, name))
+    return decoded_pictures.get(_digest(data), lambda: decode_image(data, name))
 
 
 def _digest(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ Imports torch and transformers: only `loaded_models` imports this module, at the
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -56,7 +57,8 @@ class Engine:
         self.decode = self._encoder.decode
         self.token_ids = self._encoder.token_ids
         self._generating = one_thread("generate", threads)
-        self._preparing = one_thread("prepare", threads)
+        # Beside a generation, more threads would mostly wait for each other.
+        self._preparing = one_thread("prepare", 1)
 
     def close(self) -> None:
         """Take no more work; what runs or waits is still done."""
@@ -93,6 +95,11 @@ class Engine:
         except RuntimeError:
             for row in rows:
                 row.fail(self._unloaded())
+
+    def forget_prefixes(self) -> None:
+        """Free the keys and values of earlier prompts, once the model is free."""
+        with suppress(RuntimeError):  # unloaded: they are gone
+            self._generating.submit(self._generation.forget_prefixes).result()
 
     def _explain(self, error: Exception) -> Exception:
         if isinstance(error, ModelError):

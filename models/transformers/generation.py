@@ -97,6 +97,10 @@ class Generation:
                 return
             running = [one for one in running if not one.row.done]
 
+    def forget_prefixes(self) -> None:
+        """Forget the keys and values of earlier prompts."""
+        self._prefixes.clear()
+
     def _begin(self, row: Row) -> TokenSequence:
         found = self._find(row)
         if found is None:

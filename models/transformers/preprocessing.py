@@ -54,7 +54,7 @@ class SharedPreprocessing:
         if self._digests is None:
             return self._processor(images, *args, **kwargs)
         settings = (self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
-        made = _prepared.get(
+        made = prepared_pictures.get(
             (self._digests, settings), lambda: self._processor(images, *args, **kwargs)
         )
         # Processors take keys out of what they get.
@@ -65,4 +65,4 @@ def _tensor_bytes(made: Mapping[str, Any]) -> int:
     return sum(value.nbytes for value in made.values() if torch.is_tensor(value))
 
 
-_prepared: SharedCache[Any] = SharedCache(KEPT_BYTES, _tensor_bytes)
+prepared_pictures: SharedCache[Any] = SharedCache(KEPT_BYTES, _tensor_bytes)

@@ -1,0 +1,1 @@
+"""What the cascade is worth, measured."""
