@@ -46,7 +46,8 @@ def measure_speed(pair: Pair, folder: Path, count: int, progress: Progress) -> l
         count: Number of questions of each figure.
         progress: Told what is being measured.
     """
-    asked = questions(folder, count)
+    many = questions(folder, max(count, *AT_ONCE))
+    asked = many[:count]
     for model in (pair.small, pair.large):
         if isinstance(model, ChatTransformers):
             progress("loading the models")
@@ -57,8 +58,7 @@ def measure_speed(pair: Pair, folder: Path, count: int, progress: Progress) -> l
     records += routes(pair, asked, progress)
     progress("strategies")
     records += strategies(pair, asked, progress)
-    records += concurrency(pair, asked, progress)
-    return records
+    return records + concurrency(pair, many, count, progress)
 
 
 def graph_overhead(pair: Pair, asked: Sequence[Question]) -> list[Record]:
@@ -156,8 +156,17 @@ def strategies(pair: Pair, asked: Sequence[Question], progress: Progress) -> lis
     ]
 
 
-def concurrency(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Record]:
-    """Questions a second at several numbers of concurrent ones, and what batches are worth."""
+def concurrency(
+    pair: Pair, asked: Sequence[Question], count: int, progress: Progress
+) -> list[Record]:
+    """Questions a second at several numbers of concurrent ones, and what batches are worth.
+
+    Args:
+        pair: Two models.
+        asked: As many questions as are asked at once, and at least `count`.
+        count: How many are asked; more where more are asked at once.
+        progress: Told what is being measured.
+    """
     single = with_settings(pair, batch_size=1)
     graphs: dict[tuple[str, int], Any] = {
         ("", number): create_mai(pair.small, pair.large, prompts=pair.prompts) for number in AT_ONCE
@@ -167,8 +176,7 @@ def concurrency(pair: Pair, asked: Sequence[Question], progress: Progress) -> li
     for repeat in range(_REPEATS):
         for (kind, number), graph in graphs.items():
             progress(f"{number} questions at once ({repeat + 1} of {_REPEATS}) {kind}".rstrip())
-            # As many as are asked at once, or what is measured is the end of a run.
-            given = [asked[k % len(asked)] for k in range(max(len(asked), number))]
+            given = asked[: max(count, number)]
             took = asyncio.run(run_many(graph, given, pair, number))
             seconds[kind, number].append(took / len(given))
     records = [
@@ -187,7 +195,7 @@ def concurrency(pair: Pair, asked: Sequence[Question], progress: Progress) -> li
     records.append(
         median_record("gain.batching.32", [slow / fast for slow, fast in batches], "ratio")
     )
-    return [_counted(record, len(asked)) for record in records]
+    return [_counted(record, count) for record in records]
 
 
 def _counted(record: Record, count: int) -> Record:
