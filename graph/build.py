@@ -100,16 +100,16 @@ def create_mai(
         "prepare",
         prepare(allow_fetch=allow_fetch, digest=cache is not None, overlap=overlap is not None),
     )
-    small, large = small_agent(options.small), large_agent(options.large)
+    first, second = small_agent(options.small), large_agent(options.large)
     reasoning = small_reasoning(options.small)
     verified, reasoning_verified = direct_verification(verifier), reasoning_verification(verifier)
     if ahead:
-        small, large = ahead.small_agent(small), ahead.large_agent(large)
+        first, second = ahead.small_agent(first), ahead.large_agent(second)
         reasoning = ahead.small_reasoning(reasoning)
         verified = ahead.verification(verified)
         reasoning_verified = ahead.verification(reasoning_verified)
-    options.add(graph, small)
-    options.add(graph, large)
+    options.add(graph, first)
+    options.add(graph, second)
     graph.add_node("verification", verified)
     options.add(graph, reasoning)
     graph.add_node("reasoning_verification", reasoning_verified)

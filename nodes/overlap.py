@@ -179,9 +179,7 @@ class Overlap:
         self, state: RunState, config: RunnableConfig, signal: StopSignal
     ) -> asyncio.Task[ModelCall]:
         with signal.covering():  # the task takes the context as it is now
-            return asyncio.create_task(
-                acall_model(self._agent, "reason", state["task"], config)  # type: ignore[arg-type]
-            )
+            return asyncio.create_task(acall_model(self._agent, "reason", state["task"], config))
 
     def _ended(self, state: RunState, begun: _Run) -> ModelCall:
         """The stopped call. One whose model does not listen ends by itself, unheard."""
@@ -201,7 +199,7 @@ class Overlap:
     def _unknown(self, state: RunState) -> ModelCall:
         """A stopped call of a model that does not say what it wrote."""
         call = record(self._agent.role, "reason", Reply(0.0), state["task"])
-        return call | {"finish_reason": "cancelled"}  # type: ignore[return-value]
+        return call | {"finish_reason": "cancelled"}
 
     def _listens(self) -> bool:
         models = chat_models(self._agent.model)
