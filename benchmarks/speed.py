@@ -16,6 +16,7 @@ from ..models.transformers_chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import ModelCall
+from .speed_floor import floors, measure_rates
 from .speed_records import Record, median_record, ratio_record
 from .speed_runs import (
     InstantModel,
@@ -91,7 +92,9 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
         runs["prefix_reuse"].append(run(computing, question, pair))
         with pictures_every_time():
             runs["pictures_once"].append(run(plain, question, pair))
+    progress("calls made alone")
     records = critical_path(runs["plain"], "wall_over_critical_path")
+    records += floors(measure_rates(pair, asked), runs["plain"])
     records += recomputed(pair, asked, runs["plain"])
     for saving in ("prefix_reuse", "pictures_once"):
         records += gains(saving, without=runs[saving], with_it=runs["plain"])

@@ -8,6 +8,7 @@ from fakes import PROMPTS, models
 
 from langgraph_mai import Pair, create_mai, load_pair
 from langgraph_mai.benchmarks.speed import critical_path, gains, measure_speed, recomputed
+from langgraph_mai.benchmarks.speed_floor import Rates, floors
 from langgraph_mai.benchmarks.speed_records import Record, median_record, ratio_record
 from langgraph_mai.benchmarks.speed_report import is_met, markdown, write_speed
 from langgraph_mai.benchmarks.speed_runs import (
@@ -56,6 +57,25 @@ def test_ratios_by_route():
     )
     found = {record.name: record.value for record in records}
     assert found == pytest.approx({"wall": 1.55, "wall.direct": 1.1, "wall.reasoned": 2.0})
+
+
+def test_the_floor_is_that_of_calls_made_alone():
+    rates = {
+        "small": Rates([0.010], [0.004], [0.001]),
+        "large": Rates([0.020], [0.008], [0.002]),
+    }
+    calls = [
+        {**call("small", "direct", 1.0), "output_tokens": 2},
+        {**call("large", "direct", 1.0), "output_tokens": 2},
+        {**call("small", "reason", 1.0), "output_tokens": 51},
+        {**call("large", "transfer", 1.0), "output_tokens": 1},
+    ]
+    records = floors(rates, [timed(0.168, "transferred", *calls)])
+    found = {record.name: record.value for record in records}
+    # The large direct call (20 + 2), the reasoning (4 + 50), the transfer (8).
+    assert found["floor_ms.transferred"] == pytest.approx(84)
+    assert found["wall_over_floor.transferred"] == pytest.approx(2.0)
+    assert found["decode_ms_per_token.large"] == pytest.approx(2.0)
 
 
 def test_gains_compare_the_same_question():
@@ -154,6 +174,8 @@ def test_all_figures_of_the_demo_pair(demo, tmp_path):
         "gain.pictures_once",
         "gain.overlap",
         "gain.batching.32",
+        "first_token_ms.small.reused",
+        "decode_ms_per_token.large",
         "questions_per_second.128",
     } - set(found) <= {"prefix_recomputed_share"}  # where none of the three is disputed
     assert len(found) == len(records)
