@@ -19,6 +19,7 @@ from ..nodes.state import ModelCall
 from .speed_floor import floors, measure_rates
 from .speed_records import Record, median_record, ratio_record
 from .speed_runs import (
+    DistantModel,
     InstantModel,
     Question,
     Timed,
@@ -31,6 +32,9 @@ from .speed_runs import (
 
 AT_ONCE = (1, 8, 32, 128)
 """Numbers of concurrent questions."""
+
+DISTANCE = 0.1
+"""Seconds that the large model of `gain.overlap_apart` keeps its caller waiting."""
 
 _REPEATS = 3
 _OVERHEAD_RUNS = 60
@@ -83,6 +87,11 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
     overlapping = create_mai(pair.small, pair.large, prompts=pair.prompts, overlap="reasoning")
     whole = with_settings(pair, prefix_cache_bytes=0)
     computing = create_mai(whole.small, whole.large, prompts=pair.prompts)
+    distant = DistantModel(model=pair.large, seconds=DISTANCE)
+    apart, apart_overlapping = (
+        create_mai(pair.small, distant, prompts=pair.prompts, overlap=overlap)
+        for overlap in (None, "reasoning")
+    )
     runs: dict[str, list[Timed]] = defaultdict(list)
     run(plain, asked[0], pair)
     for number, question in enumerate(asked):
@@ -90,6 +99,8 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
         runs["plain"].append(run(plain, question, pair))
         runs["overlap"].append(run(overlapping, question, pair))
         runs["prefix_reuse"].append(run(computing, question, pair))
+        runs["apart"].append(run(apart, question, pair))
+        runs["apart_overlap"].append(run(apart_overlapping, question, pair))
         with pictures_every_time():
             runs["pictures_once"].append(run(plain, question, pair))
     progress("calls made alone")
@@ -98,7 +109,8 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
     records += recomputed(pair, asked, runs["plain"])
     for saving in ("prefix_reuse", "pictures_once"):
         records += gains(saving, without=runs[saving], with_it=runs["plain"])
-    return records + gains("overlap", without=runs["plain"], with_it=runs["overlap"])
+    records += gains("overlap", without=runs["plain"], with_it=runs["overlap"])
+    return records + gains("overlap_apart", without=runs["apart"], with_it=runs["apart_overlap"])
 
 
 def critical_path(timed: Sequence[Timed], name: str) -> list[Record]:

@@ -145,6 +145,33 @@ class InstantModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=self.answer))])
 
 
+class DistantModel(BaseChatModel):
+    """A model that keeps its caller waiting before it computes, as one on another device does.
+
+    Attributes:
+        model: Who answers.
+        seconds: The wait, which costs this machine nothing.
+    """
+
+    model: BaseChatModel
+    seconds: float
+
+    @property
+    def _llm_type(self) -> str:
+        return "langgraph-mai-distant"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        time.sleep(self.seconds)
+        message = self.model.invoke(messages, stop=stop, **kwargs)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
 def _is_direct(call: ModelCall) -> bool:
     return call["style"] == "direct"
 

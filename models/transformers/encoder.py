@@ -38,7 +38,7 @@ class Encoder:
         self._processor = checkpoint.processor
         self._tokenizer = checkpoint.processor.tokenizer
         self._pictures = SharedPreprocessing(checkpoint.processor.image_processor)
-        self._processor.image_processor = self._pictures
+        checkpoint.processor.image_processor = self._pictures
         self._lock = threading.Lock()
         self._marker: str | None = getattr(self._processor, "image_token", None)
         self._marker_id: int | None = (
@@ -47,7 +47,8 @@ class Encoder:
         text = self._config.get_text_config()
         self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self._reuses = reuses
-        self._rope_index = getattr(checkpoint.model.model, "get_rope_index", None)
+        inner = getattr(checkpoint.model, "model", None)
+        self._rope_index = getattr(inner, "get_rope_index", None)
 
     def encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
         """Render the chat template, tokenize, and prepare the pictures.

@@ -74,7 +74,7 @@ class Generation:
         self.waiting = WaitingRows(self._new_tokens)
         # Qwen keeps the offset of its positions on the model from call to call.
         self._stateful = [part for part in model.modules() if hasattr(part, "rope_deltas")]
-        # Its name before transformers 5.20.
+        # Older versions of transformers call it otherwise.
         named = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in named else "past_key_values"
 
