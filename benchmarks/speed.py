@@ -92,10 +92,12 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
         create_mai(pair.small, distant, prompts=pair.prompts, overlap=overlap)
         for overlap in (None, "reasoning")
     )
+    alone = []
     runs: dict[str, list[Timed]] = defaultdict(list)
     run(plain, asked[0], pair)
     for number, question in enumerate(asked):
         progress(f"question {number + 1} of {len(asked)}")
+        alone.append(measure_rates(pair, question))
         runs["plain"].append(run(plain, question, pair))
         runs["overlap"].append(run(overlapping, question, pair))
         runs["prefix_reuse"].append(run(computing, question, pair))
@@ -103,9 +105,8 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
         runs["apart_overlap"].append(run(apart_overlapping, question, pair))
         with pictures_every_time():
             runs["pictures_once"].append(run(plain, question, pair))
-    progress("calls made alone")
     records = critical_path(runs["plain"], "wall_over_critical_path")
-    records += floors(measure_rates(pair, asked), runs["plain"])
+    records += floors(alone, runs["plain"])
     records += recomputed(pair, asked, runs["plain"])
     for saving in ("prefix_reuse", "pictures_once"):
         records += gains(saving, without=runs[saving], with_it=runs["plain"])

@@ -9,80 +9,64 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Literal
 
 from ..models.pairs import Pair
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
-from ..nodes.state import ModelCall
+from ..nodes.state import ModelCall, Role
 from .speed_records import Record, median_record
 from .speed_runs import Question, Timed, forget
 
-_QUESTIONS = 12
 _DECODED = 33
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Times of one model's calls, in seconds, one entry a question.
+    """Times of one model's calls about one question, in seconds.
 
     Attributes:
         first: To the first token of a direct answer, with nothing known of the prompt.
-        reused: To the first token of the second call about the same question.
+        reused: To the first token of the second call.
         decode: For each further token.
     """
 
-    first: list[float]
-    reused: list[float]
-    decode: list[float]
+    first: float
+    reused: float
+    decode: float
 
     def call_seconds(self, call: ModelCall) -> float:
         """What a call of so many output tokens takes alone."""
         begun = self.first if call["style"] == "direct" else self.reused
-        return median(begun) + max(0, (call["output_tokens"] or 1) - 1) * median(self.decode)
+        return begun + max(0, (call["output_tokens"] or 1) - 1) * self.decode
 
 
-def measure_rates(pair: Pair, asked: Sequence[Question]) -> dict[str, Rates]:
-    """The times of both models' calls, each made alone."""
-    roles: tuple[Literal["small", "large"], ...] = ("small", "large")
-    rates: dict[str, Rates] = {role: Rates([], [], []) for role in roles}
-    for question in asked[:_QUESTIONS]:
-        forget(pair)
-        reasoning = ""
-        for role in roles:
-            seconds, written = _times(pair, role, question, reasoning)
-            reasoning = reasoning or written
-            for times, value in zip(
-                (rates[role].first, rates[role].reused, rates[role].decode), seconds, strict=True
-            ):
-                times.append(value)
-    return rates
+def measure_rates(pair: Pair, question: Question) -> dict[Role, Rates]:
+    """The times of both models' calls about a question, each made alone."""
+    forget(pair)
+    small, reasoning = _times(pair, "small", question, "")
+    large, _ = _times(pair, "large", question, reasoning)
+    return {"small": small, "large": large}
 
 
-def floors(rates: dict[str, Rates], timed: Sequence[Timed]) -> list[Record]:
-    """The rates, each route's floor, and the wall time over it."""
-    records = []
-    for role, found in rates.items():
-        for name, times in (
-            (f"first_token_ms.{role}", found.first),
-            (f"first_token_ms.{role}.reused", found.reused),
-            (f"decode_ms_per_token.{role}", found.decode),
-        ):
-            records.append(median_record(name, [1000 * value for value in times], "ms"))
-    lowest: dict[str, list[float]] = defaultdict(list)
-    above: dict[str, list[float]] = defaultdict(list)
-    for one in timed:
-        seconds = _floor(rates, one)
-        lowest[one.route].append(1000 * seconds)
-        above[one.route].append(one.seconds / seconds)
-    for route, floor_ms in lowest.items():
-        records.append(median_record(f"floor_ms.{route}", floor_ms, "ms"))
-        records.append(median_record(f"wall_over_floor.{route}", above[route], "ratio"))
-    return records
+def floors(rates: Sequence[dict[Role, Rates]], timed: Sequence[Timed]) -> list[Record]:
+    """The rates, each route's floor, and the wall time over it; one of each a question."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for found, one in zip(rates, timed, strict=True):
+        for role, own in found.items():
+            times[f"first_token_ms.{role}"].append(1000 * own.first)
+            times[f"first_token_ms.{role}.reused"].append(1000 * own.reused)
+            times[f"decode_ms_per_token.{role}"].append(1000 * own.decode)
+        seconds = _floor(found, one)
+        times[f"floor_ms.{one.route}"].append(1000 * seconds)
+        times[f"wall_over_floor.{one.route}"].append(one.seconds / seconds)
+    return [
+        median_record(name, values, "ratio" if name.startswith("wall") else "ms")
+        for name, values in times.items()
+    ]
 
 
-def _floor(rates: dict[str, Rates], timed: Timed) -> float:
+def _floor(rates: dict[Role, Rates], timed: Timed) -> float:
     alone = [(call, rates[call["role"]].call_seconds(call)) for call in timed.calls]
     direct = [seconds for call, seconds in alone if call["style"] == "direct"]
     return max(direct) + sum(seconds for call, seconds in alone if call["style"] != "direct")
@@ -90,8 +74,8 @@ def _floor(rates: dict[str, Rates], timed: Timed) -> float:
 
 def _times(
     pair: Pair, role: Literal["small", "large"], question: Question, reasoning: str
-) -> tuple[tuple[float, float, float], str]:
-    """Seconds to the first token, to that of a second call, and a token; and what was reasoned."""
+) -> tuple[Rates, str]:
+    """One model's times, and what it reasoned."""
     model = getattr(pair, role)
     agent = Agent(role, model, pair.prompts)
     task = read_task(dict(question))  # type: ignore[arg-type]
@@ -105,7 +89,8 @@ def _times(
     begun, _ = _timed(model, reasons, 1)
     whole, message = _timed(model, reasons, _DECODED)
     tokens = (message.usage_metadata or {}).get("output_tokens", _DECODED)
-    return (first, reused, max(0.0, whole - begun) / max(1, tokens - 1)), message.text
+    decode = max(0.0, whole - begun) / max(1, tokens - 1)
+    return Rates(first, reused, decode), message.text
 
 
 def _timed(model: Any, messages: Any, tokens: int) -> tuple[float, Any]:

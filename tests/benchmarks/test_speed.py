@@ -61,8 +61,8 @@ def test_ratios_by_route():
 
 def test_the_floor_is_that_of_calls_made_alone():
     rates = {
-        "small": Rates([0.010], [0.004], [0.001]),
-        "large": Rates([0.020], [0.008], [0.002]),
+        "small": Rates(0.010, 0.004, 0.001),
+        "large": Rates(0.020, 0.008, 0.002),
     }
     calls = [
         {**call("small", "direct", 1.0), "output_tokens": 2},
@@ -70,7 +70,7 @@ def test_the_floor_is_that_of_calls_made_alone():
         {**call("small", "reason", 1.0), "output_tokens": 51},
         {**call("large", "transfer", 1.0), "output_tokens": 1},
     ]
-    records = floors(rates, [timed(0.168, "transferred", *calls)])
+    records = floors([rates], [timed(0.168, "transferred", *calls)])
     found = {record.name: record.value for record in records}
     # The large direct call (20 + 2), the reasoning (4 + 50), the transfer (8).
     assert found["floor_ms.transferred"] == pytest.approx(84)
