@@ -70,8 +70,12 @@ class WaitingRows:
             for row in self._rows:
                 if row.stopping:
                     row.finish("cancelled")
-                if not row.done:
-                    (taken if self._fits(row, taken, running) else left).append(row)
+                if row.done:
+                    continue
+                # Nobody joins running rows past one that waits for them to end.
+                passed = bool(running and left)
+                fits = not passed and self._fits(row, taken, running)
+                (taken if fits else left).append(row)
             self._rows = left
             return taken
 
@@ -88,7 +92,8 @@ class WaitingRows:
         with self._changed:
             if self._coming and steps < _JOINT_STEPS:
                 return False
-            return any(not row.done and self._fits(row, [], running) for row in self._rows)
+            first = next((row for row in self._rows if not row.done), None)
+            return first is not None and self._fits(first, [], running)
 
     def _gather(self) -> None:
         end = time.monotonic() + _LONGEST_WAIT

@@ -244,8 +244,9 @@ class Prompt:
     chain = ()
 
 
-def waiting_row():
-    return Row(Prompt(), limit=3, settings=Settings(3), sharing=Sharing(4, 99), decode=str)
+def waiting_row(batch_size=4):
+    sharing = Sharing(batch_size, 99)
+    return Row(Prompt(), limit=3, settings=Settings(3), sharing=sharing, decode=str)
 
 
 @pytest.fixture
@@ -286,6 +287,17 @@ def test_a_full_batch_does_not_wait(waits):
     waiting.put([waiting_row() for _ in range(5)])
     assert len(waiting.take([])) == 4
     assert waits == []
+
+
+def test_nobody_joins_past_a_row_that_waits_for_the_running_ones():
+    waiting = WaitingRows(lambda _: 5)
+    running, alone, later = waiting_row(), waiting_row(batch_size=1), waiting_row()
+    waiting.put([alone, later])
+    assert not waiting.may_join([running], 9)
+    assert waiting.take([running]) == []
+    assert waiting.take([]) == [alone]
+    assert waiting.may_join([running], 9)
+    assert waiting.take([running]) == [later]
 
 
 def test_a_row_whose_caller_wants_no_more_is_not_begun():
