@@ -143,11 +143,14 @@ def recomputed(pair: Pair, asked: Sequence[Question], timed: Sequence[Timed]) ->
 
 
 def gains(name: str, *, without: Sequence[Timed], with_it: Sequence[Timed]) -> list[Record]:
-    """Time without a saving over the time with it: all questions, and by route."""
+    """Time without a saving over the time with it: all questions, and by route; CPU time too."""
     groups: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for slow, fast in zip(without, with_it, strict=True):
         groups[f"gain.{name}"].append((slow.seconds, fast.seconds))
         groups[f"gain.{name}.{fast.route}"].append((slow.seconds, fast.seconds))
+        if fast.cpu_seconds:
+            cpu = (slow.cpu_seconds, fast.cpu_seconds)
+            groups[f"cpu_gain.{name}.{fast.route}"].append(cpu)
     return [
         median_record(key, [slow / fast for slow, fast in values], "ratio")
         for key, values in groups.items()
@@ -189,12 +192,14 @@ def concurrency(
     }
     graphs["without_batches", 32] = create_mai(single.small, single.large, prompts=pair.prompts)
     seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
+    cpu: dict[tuple[str, int], list[float]] = defaultdict(list)
     for repeat in range(_REPEATS):
         for (kind, number), graph in graphs.items():
             progress(f"{number} questions at once ({repeat + 1} of {_REPEATS}) {kind}".rstrip())
             given = asked[: max(count, number)]
-            took = asyncio.run(run_many(graph, given, pair, number))
-            seconds[kind, number].append(took / len(given))
+            took, computed = asyncio.run(run_many(graph, given, pair, number))
+            seconds[kind, number].append(took)
+            cpu[kind, number].append(1000 * computed)
     records = [
         median_record(
             "questions_per_second." + ".".join(filter(None, [kind, str(number)])),
@@ -203,6 +208,9 @@ def concurrency(
         )
         for (kind, number), values in seconds.items()
     ]
+    for (kind, number), values in cpu.items():
+        name = ".".join(filter(None, ["cpu_ms_per_question", kind, str(number)]))
+        records.append(median_record(name, values, "ms"))
     one = seconds["", 1]
     for number in AT_ONCE[1:]:
         ratios = [slow / fast for slow, fast in zip(one, seconds["", number], strict=True)]

@@ -33,11 +33,14 @@ class Timed:
         seconds: From the call of the graph to its answer.
         route: How far the run went.
         calls: Its model calls.
+        cpu_seconds: Time that the process computed meanwhile, over all its threads: what other
+            programs on the machine do not change much.
     """
 
     seconds: float
     route: str
     calls: list[ModelCall]
+    cpu_seconds: float = 0.0
 
     @property
     def critical_path(self) -> float:
@@ -63,13 +66,20 @@ def questions(folder: Path, count: int) -> list[Question]:
 def run(graph: Any, question: Question, pair: Pair) -> Timed:
     """Ask one question, with nothing left of earlier ones."""
     forget(pair)
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     result = graph.invoke(dict(question))
-    return Timed(time.perf_counter() - start, result["route"], result["calls"])
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return Timed(seconds, result["route"], result["calls"], cpu)
 
 
-async def run_many(graph: Any, asked: Sequence[Question], pair: Pair, at_once: int) -> float:
-    """Ask many questions, at most so many at a time; returns the seconds until all are answered."""
+async def run_many(
+    graph: Any, asked: Sequence[Question], pair: Pair, at_once: int
+) -> tuple[float, float]:
+    """Ask many questions, at most so many at a time.
+
+    Returns:
+        Seconds a question until all are answered, and seconds of processor time a question.
+    """
     forget(pair)
     places = asyncio.Semaphore(at_once)
 
@@ -77,9 +87,10 @@ async def run_many(graph: Any, asked: Sequence[Question], pair: Pair, at_once: i
         async with places:
             await graph.ainvoke(dict(question))
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*map(ask, asked))
-    return time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return seconds / len(asked), cpu / len(asked)
 
 
 def forget(pair: Pair) -> None:

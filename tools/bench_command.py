@@ -64,10 +64,9 @@ def _show(records: "list[Record]") -> None:
     rows = []
     for record in records:
         words, bound = GOALS.get(record.name, ("", None))
-        goal = (
-            "" if bound is None else f"{words} {bound:g}, {'met' if is_met(record) else 'not met'}"
-        )
-        unit = "" if record.unit in {"ratio", "share"} else f" {record.unit}"
+        met = "met" if is_met(record) else "not met"
+        goal = "" if bound is None else f"{words} {bound:g}: {met}"
+        unit = {"ms": " ms", "questions/s": "/s"}.get(record.unit, "")
         interval = "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
         rows.append((record.name, f"{record.value:.3g}{unit}", interval, goal))
     show_figures(rows)
