@@ -64,8 +64,9 @@ def _show(records: "list[Record]") -> None:
     rows = []
     for record in records:
         words, bound = GOALS.get(record.name, ("", None))
-        met = "met" if is_met(record) else "not met"
-        goal = "" if bound is None else f"{words} {bound:g}: {met}"
+        sign = "<=" if words == "at most" else ">="
+        met = "met" if is_met(record) else "missed"
+        goal = "" if bound is None else f"{sign}{bound:g} {met}"
         unit = {"ms": " ms", "questions/s": "/s"}.get(record.unit, "")
         interval = "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
         rows.append((record.name, f"{record.value:.3g}{unit}", interval, goal))

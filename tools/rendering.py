@@ -79,11 +79,11 @@ class Progress:
 
 def show_figures(rows: Sequence[tuple[str, str, str, str]]) -> None:
     """Print a table of measured figures: name, value, 95% interval, goal."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("figure", overflow="fold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("figure", no_wrap=True)
     for column in ("value", "95% interval"):
-        table.add_column(column, justify="right", min_width=9)
-    table.add_column("goal", min_width=12)
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("goal", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
     _stdout().print(table)
