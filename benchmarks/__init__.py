@@ -1,1 +1,1 @@
-"""What is measured: backends and speed."""
+"""What the cascade is worth, measured: its speed, and backends side by side."""

@@ -14,6 +14,7 @@ from ..configs import PromptsConfig
 from ..nodes.chat_models import ChatModel
 from ..nodes.context import MAIContext
 from ..nodes.large_agent import large_agent
+from ..nodes.overlap import Overlap, OverlapOption, check_overlap
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
 from ..nodes.respond import respond
@@ -44,6 +45,7 @@ def create_mai(
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
     review: bool = False,
+    overlap: OverlapOption = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
     checkpointer: Checkpointer = None,
@@ -74,6 +76,11 @@ def create_mai(
         review: Whether a person is asked where the answers still differ after the reasoning: the
             run is interrupted, and resumed with the answer (`Command(resume="4")`) or with an
             empty text to go on to the transfer. It needs a checkpointer, here or in a parent.
+        overlap: "reasoning" lets the small model begin to reason while the large one's direct
+            answer is not in. Where the two then agree, the reasoning ends within a token (models
+            other than `ChatTransformers` are cancelled, under `invoke` they end by themselves) and
+            is in `calls` as what it cost, with the finish reason "cancelled". It saves the time
+            between the two direct answers on disputed questions and computes for nothing on others.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph; None inherits a parent graph's.
@@ -96,18 +103,29 @@ def create_mai(
     verifier = agree if verifier is None else verifier
     check_verifier(verifier)
     check_transfer(transfer)
+    check_overlap(overlap)
+    ahead = Overlap(options.small) if overlap else None
 
     graph = StateGraph(
         RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
     )
-    graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
-    options.add(graph, small_agent(options.small))
-    options.add(graph, large_agent(options.large))
-    graph.add_node("verification", direct_verification(verifier), retry_policy=MODEL_RETRY)
-    options.add(graph, small_reasoning(options.small))
     graph.add_node(
-        "reasoning_verification", reasoning_verification(verifier), retry_policy=MODEL_RETRY
+        "prepare",
+        prepare(allow_fetch=allow_fetch, digest=cache is not None, overlap=overlap is not None),
     )
+    first, second = small_agent(options.small), large_agent(options.large)
+    reasoning = small_reasoning(options.small)
+    verified, reasoning_verified = direct_verification(verifier), reasoning_verification(verifier)
+    if ahead:
+        first, second = ahead.small_agent(first), ahead.large_agent(second)
+        reasoning = ahead.small_reasoning(reasoning)
+        verified = ahead.verification(verified)
+        reasoning_verified = ahead.verification(reasoning_verified)
+    options.add(graph, first)
+    options.add(graph, second)
+    graph.add_node("verification", verified, retry_policy=MODEL_RETRY)
+    options.add(graph, reasoning)
+    graph.add_node("reasoning_verification", reasoning_verified, retry_policy=MODEL_RETRY)
     options.add(graph, reasoning_transfer("small", options.large, transfer))
     graph.add_node("respond", respond(name))
 

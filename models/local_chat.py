@@ -1,13 +1,23 @@
-"""What the chat models of local checkpoints have in common: their settings, and those of a call."""
+"""What the chat models of local checkpoints have in common: their settings, and how they answer."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import queue
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from PIL import Image
 from pydantic import Field, model_validator
 
+from .completion import Piece, chat_chunk
 from .images import block_image, shrink_image
+from .local_call import LocalCall
 
 # Every chat model of LangChain is given these; a local one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
@@ -104,7 +114,133 @@ class LocalChat(BaseChatModel):
         image = block_image(block, allow_fetch=self.allow_fetch)
         return shrink_image(image, self.max_pixels)
 
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        call = self._start(messages, stop, None, kwargs)
+        try:
+            done, _ = wait([call.future], timeout=call.remaining())
+            if not done:
+                raise call.too_slow()
+            return call.result()
+        finally:
+            call.cancel()
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        call = await self._astart(messages, stop, None, kwargs)
+        try:
+            async with asyncio.timeout(call.remaining()):
+                await asyncio.wrap_future(call.future)
+            return call.result()
+        except TimeoutError as error:
+            raise call.too_slow() from error
+        finally:
+            call.cancel()
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        call = self._start(messages, stop, pieces.put, kwargs)
+        call.future.add_done_callback(lambda _: pieces.put(None))
+        try:
+            while piece := pieces.get(timeout=call.remaining()):
+                chunk = chat_chunk(piece)
+                if run_manager:
+                    run_manager.on_llm_new_token(piece.text, chunk=chunk)
+                yield chunk
+            chunk = call.last_chunk()
+            if run_manager:
+                run_manager.on_llm_new_token("", chunk=chunk)
+            yield chunk
+        except queue.Empty as error:
+            raise call.too_slow() from error
+        finally:
+            call.cancel()
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+
+        def hand_over(piece: Piece | None) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        call = await self._astart(messages, stop, hand_over, kwargs)
+        call.future.add_done_callback(lambda _: hand_over(None))
+        try:
+            while piece := await _next_piece(pieces, call):
+                chunk = chat_chunk(piece)
+                if run_manager:
+                    await run_manager.on_llm_new_token(piece.text, chunk=chunk)
+                yield chunk
+            chunk = call.last_chunk()
+            if run_manager:
+                await run_manager.on_llm_new_token("", chunk=chunk)
+            yield chunk
+        finally:
+            call.cancel()
+
+    @abstractmethod
+    def _start(
+        self,
+        messages: Sequence[BaseMessage],
+        stop: Sequence[str] | None,
+        on_piece: Callable[[Piece], object] | None,
+        kwargs: Mapping[str, Any],
+    ) -> LocalCall:
+        """Load the model if need be, prepare the prompt, and set the model to work.
+
+        Args:
+            messages: The conversation.
+            stop: Stop strings of the call.
+            on_piece: Called for every piece of output, in the model's thread.
+            kwargs: Further settings of the call, by name.
+        """
+
+    async def _astart(self, *arguments: Any) -> LocalCall:
+        """`_start` in a thread. If the caller is cancelled meanwhile, so is the call it starts."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, *arguments))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_cancel_started)
+            raise
+
 
 def own_settings(kind: type[BaseChatModel]) -> set[str]:
     """The settings of a chat model that LangChain's base class does not have."""
     return set(kind.model_fields) - set(BaseChatModel.model_fields)
+
+
+async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: LocalCall) -> Piece | None:
+    try:
+        async with asyncio.timeout(call.remaining()):
+            return await pieces.get()
+    except TimeoutError as error:
+        raise call.too_slow() from error
+
+
+def _cancel_started(starting: "asyncio.Future[LocalCall]") -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().cancel()

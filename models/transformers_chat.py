@@ -1,42 +1,33 @@
 """`ChatTransformers`: any vision-language checkpoint of transformers as a LangChain chat model."""
 
-import asyncio
-import queue
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langchain_core.runnables.config import (
-    RunnableConfig,
-    get_config_list,
-    get_executor_for_config,
-)
-from PIL import Image
-from pydantic import Field, model_validator
+from langchain_core.runnables.config import RunnableConfig
+from pydantic import Field
 
 from .chat_format import chat_turns
+from .completion import Piece, Settings
 from .errors import ModelError
-from .images import block_image
-from .transformers.batching import Gathering, Seat, current_seat
-from .transformers.calls import Call
+from .local_call import LocalCall
+from .local_chat import LocalChat
+from .stop_signal import current_stop_signal
+from .transformers.batching import aanswer_all, answer_all, current_seat
 from .transformers.loaded_models import get_engine, release_engine
 from .transformers.model_spec import ModelSpec
-from .transformers.rows import Piece, Row, Settings
+from .transformers.rows import Row, Sharing
 
 __all__ = ["ChatTransformers", "ModelError"]
 
-# Every chat model of LangChain is given these; a local one has no use for them.
-_REMOTE = {"api_key", "max_retries", "streaming"}
+_PER_CALL = (
+    "model", "max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout",
+)  # fmt: skip
 
 
-class ChatTransformers(BaseChatModel):
+class ChatTransformers(LocalChat):
     """A local vision-language model, run with transformers.
 
     Takes any checkpoint that `AutoModelForImageTextToText` loads, with images in any form that
@@ -66,41 +57,25 @@ class ChatTransformers(BaseChatModel):
         logprobs: Whether `response_metadata["logprobs"]` gets `{"content": [...]}` with an entry
             `{"token", "bytes", "logprob", "top_logprobs"}` a token of the output (without its end
             token), in the form ChatOpenAI uses. Per call: `logprobs=`.
-        batch_size: How many inputs of one `batch` or `abatch` go through the model at once, padded
-            on the left; `max_concurrency` in the config lowers it. In float32 the outputs are those
-            of single calls.
+        batch_size: How many calls go through the model at once, padded on the left: those of one
+            `batch` or `abatch` (`max_concurrency` in the config lowers it there), and any that are
+            made at the same time. In float32 the outputs are those of single calls.
+        batch_tokens: Tokens that such a batch may have, padding and outputs included.
+        prefix_cache_bytes: Memory for the keys and values of earlier prompts. A prompt that begins
+            like one of them, pictures included, computes only the rest, with the same output.
+            None takes an eighth of the memory that is free once the model is loaded; 0 turns it
+            off. Of instances that share a model, each keeps it below its own bound as it stores.
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
 
-    takes_timeout: ClassVar[bool] = True
+    listens_to_stop_signal: ClassVar[bool] = True
+    """Whether calls end early when a `StopSignal` asks them to."""
 
-    model: str
-    revision: str | None = None
-    dtype: str = "auto"
-    device: str = "auto"
     attention: str | None = None
     threads: int | None = Field(default=None, gt=0)
-    max_pixels: int | None = Field(default=None, gt=0)
-    max_tokens: int = Field(default=512, gt=0)
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    seed: int | None = Field(default=None, ge=0)
-    stop: list[str] | None = None
-    timeout: float | None = Field(default=None, gt=0)
-    logprobs: bool = False
-    batch_size: int = Field(default=8, gt=0)
-    allow_fetch: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_settings(cls, values: Any) -> Any:
-        unknown = sorted(set(values) - set(cls.model_fields) - _REMOTE)
-        if unknown:
-            # As for any function; pydantic would wrap a ValueError into several lines.
-            raise TypeError(
-                f"ChatTransformers has no setting {', '.join(map(repr, unknown))}; it has "
-                f"{', '.join(sorted(_own_settings()))}."
-            )
-        return values
+    batch_size: int = Field(default=32, gt=0)
+    batch_tokens: int = Field(default=32_768, gt=0)
+    prefix_cache_bytes: int | None = Field(default=None, ge=0)
 
     def load(self) -> "ChatTransformers":
         """Load the weights now instead of at the first call; returns the model itself.
@@ -120,10 +95,6 @@ class ChatTransformers(BaseChatModel):
     def _llm_type(self) -> str:
         return "langgraph-mai-transformers"
 
-    @property
-    def _identifying_params(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in sorted(_own_settings())}
-
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop, **kwargs)
         params["ls_provider"] = "transformers"
@@ -139,8 +110,16 @@ class ChatTransformers(BaseChatModel):
         tools: Sequence[Any] | None = None,  # noqa: ARG002
     ) -> int:
         """Tokens of the whole prompt, chat template and images included (loads the model)."""
+        return len(self.prompt_token_ids(messages))
+
+    def prompt_token_ids(self, messages: Sequence[BaseMessage]) -> list[int]:
+        """Token ids of the whole prompt, chat template and images included (loads the model)."""
         engine = get_engine(self._spec())
-        return engine.encode(*chat_turns(messages, self._load_image)).length
+        return engine.encode(*chat_turns(messages, self._load_image)).tokens
+
+    def forget_prefixes(self) -> None:
+        """Free the keys and values of earlier prompts, for all instances that share the model."""
+        get_engine(self._spec()).forget_prefixes()
 
     def batch(
         self,
@@ -159,25 +138,13 @@ class ChatTransformers(BaseChatModel):
                 it. The others of its batch are answered either way.
             **kwargs: As for `invoke`.
         """
-
-        def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> Any:
-            current_seat.set(seat)
-            try:
-                return self.invoke(item, config, **kwargs)
-            except Exception as error:
-                if return_exceptions:
-                    return error
-                raise
-            finally:
-                seat.leave()
-
-        outputs: list[AIMessage] = []
-        for group, configs in self._groups(inputs, config):
-            gathering = Gathering(len(group))
-            seats = [Seat(gathering) for _ in group]
-            with get_executor_for_config({"max_concurrency": len(group)}) as executor:
-                outputs += executor.map(answer, seats, group, configs)
-        return outputs
+        return answer_all(
+            lambda item, config: self.invoke(item, config, **kwargs),
+            inputs,
+            config,
+            self.batch_size,
+            return_exceptions=return_exceptions,
+        )
 
     async def abatch(
         self,
@@ -188,124 +155,13 @@ class ChatTransformers(BaseChatModel):
         **kwargs: Any,
     ) -> list[AIMessage]:
         """Like `batch`, without blocking the event loop."""
-
-        async def answer(seat: Seat, item: LanguageModelInput, config: RunnableConfig) -> AIMessage:
-            current_seat.set(seat)
-            try:
-                return await self.ainvoke(item, config, **kwargs)
-            finally:
-                seat.leave()
-
-        outputs: list[Any] = []
-        for group, configs in self._groups(inputs, config):
-            gathering = Gathering(len(group))
-            seats = [Seat(gathering) for _ in group]
-            # All of them end before the first error is raised, so that none runs on unseen.
-            answers = map(answer, seats, group, configs)
-            outputs += await asyncio.gather(*answers, return_exceptions=True)
-            errors = [output for output in outputs if isinstance(output, BaseException)]
-            if errors and not return_exceptions:
-                raise errors[0]
-        return outputs
-
-    def _groups(
-        self,
-        inputs: list[LanguageModelInput],
-        config: RunnableConfig | list[RunnableConfig] | None,
-    ) -> Iterator[tuple[list[LanguageModelInput], list[RunnableConfig]]]:
-        if not inputs:
-            return
-        configs = get_config_list(config, len(inputs))
-        size = min(self.batch_size, configs[0].get("max_concurrency") or self.batch_size)
-        for start in range(0, len(inputs), size):
-            yield inputs[start : start + size], configs[start : start + size]
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        **kwargs: Any,
-    ) -> ChatResult:
-        call = self._start(messages, stop, None, kwargs)
-        try:
-            done, _ = wait([call.row.future], timeout=call.remaining())
-            if not done:
-                raise call.too_slow()
-            return call.result(call.row.future.result())
-        finally:
-            call.cancel()
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        **kwargs: Any,
-    ) -> ChatResult:
-        call = await self._astart(messages, stop, None, kwargs)
-        try:
-            async with asyncio.timeout(call.remaining()):
-                completion = await asyncio.wrap_future(call.row.future)
-            return call.result(completion)
-        except TimeoutError as error:
-            raise call.too_slow() from error
-        finally:
-            call.cancel()
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
-        call = self._start(messages, stop, pieces.put, kwargs)
-        call.row.future.add_done_callback(lambda _: pieces.put(None))
-        try:
-            while piece := pieces.get(timeout=call.remaining()):
-                chunk = call.chunk(piece)
-                if run_manager:
-                    run_manager.on_llm_new_token(piece.text, chunk=chunk)
-                yield chunk
-            chunk = call.last_chunk(call.row.future.result())
-            if run_manager:
-                run_manager.on_llm_new_token("", chunk=chunk)
-            yield chunk
-        except queue.Empty as error:
-            raise call.too_slow() from error
-        finally:
-            call.cancel()
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-
-        def hand_over(piece: Piece | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        call = await self._astart(messages, stop, hand_over, kwargs)
-        call.row.future.add_done_callback(lambda _: hand_over(None))
-        try:
-            while piece := await _next_piece(pieces, call):
-                chunk = call.chunk(piece)
-                if run_manager:
-                    await run_manager.on_llm_new_token(piece.text, chunk=chunk)
-                yield chunk
-            chunk = call.last_chunk(call.row.future.result())
-            if run_manager:
-                await run_manager.on_llm_new_token("", chunk=chunk)
-            yield chunk
-        finally:
-            call.cancel()
+        return await aanswer_all(
+            lambda item, config: self.ainvoke(item, config, **kwargs),
+            inputs,
+            config,
+            self.batch_size,
+            return_exceptions=return_exceptions,
+        )
 
     def _start(
         self,
@@ -313,55 +169,35 @@ class ChatTransformers(BaseChatModel):
         stop: Sequence[str] | None,
         on_piece: Callable[[Piece], object] | None,
         kwargs: Mapping[str, Any],
-    ) -> Call:
+    ) -> LocalCall:
         """Load the model if need be, prepare the prompt, and set the model to work."""
-        options = self._options(stop, kwargs)
+        options = self._call_settings(_PER_CALL, stop, kwargs)
         model_name, timeout = options.pop("model"), options.pop("timeout")
         settings = Settings(**options)
         engine = get_engine(self._spec(model_name))
         started = time.monotonic()
-        prompt = engine.encode(*chat_turns(messages, self._load_image))
-        row = Row(
-            prompt.inputs,
-            input_tokens=prompt.length,
-            limit=min(settings.max_tokens, prompt.room),
-            settings=settings,
-            decode=engine.decode,
-            on_piece=on_piece,
-        )
-        seat = current_seat.get()
-        if seat is None:
-            engine.submit([row])
-        else:
-            seat.join(row, engine.submit)
-        return Call(row=row, model_name=model_name, started=started, timeout=timeout)
-
-    async def _astart(self, *arguments: Any) -> Call:
-        """`_start` in a thread. If the caller is cancelled meanwhile, so is the call it starts."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self._start, *arguments))
+        arrived = engine.announce()
         try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            starting.add_done_callback(_cancel_started)
-            raise
-
-    def _options(self, stop: Sequence[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of one call: the instance's, and over them those of the call."""
-        names = ("model", "max_tokens", "temperature", "seed", "logprobs", "timeout")
-        # LangChain itself passes `stream`.
-        unknown = sorted(set(kwargs) - {*names, "stream"})
-        if unknown:
-            raise ValueError(
-                f"ChatTransformers does not know {', '.join(map(repr, unknown))}; a call takes "
-                f"{', '.join(names)} and stop."
+            prompt = engine.encode(*chat_turns(messages, self._load_image))
+            row = Row(
+                prompt,
+                limit=min(settings.max_tokens, prompt.room),
+                settings=settings,
+                sharing=Sharing(self.batch_size, self.batch_tokens, self.prefix_cache_bytes),
+                decode=engine.decode,
+                on_piece=on_piece,
             )
-        given = {name: kwargs[name] for name in names if kwargs.get(name) is not None}
-        options = {name: getattr(self, name) for name in names} | given
-        if options["timeout"] is not None and options["timeout"] <= 0:
-            raise ValueError("The timeout must be more than 0 seconds.")
-        stop = self.stop if stop is None else stop
-        options["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
-        return options
+            signal = current_stop_signal()
+            if signal is not None:
+                signal.listen(row.stop)
+            seat = current_seat.get()
+            if seat is None:
+                engine.submit([row])
+            else:
+                seat.join(row, engine.submit)
+        finally:
+            arrived()
+        return LocalCall(row.future, model_name, started, timeout, settings.logprobs)
 
     def _spec(self, model: str | None = None) -> ModelSpec:
         return ModelSpec(
@@ -372,28 +208,3 @@ class ChatTransformers(BaseChatModel):
             attention=self.attention,
             threads=self.threads,
         )
-
-    def _load_image(self, block: Mapping[str, Any]) -> Image.Image:
-        image = block_image(block, allow_fetch=self.allow_fetch)
-        if self.max_pixels is None or image.width * image.height <= self.max_pixels:
-            return image
-        scale = (self.max_pixels / (image.width * image.height)) ** 0.5
-        size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
-        return image.resize(size, Image.Resampling.BICUBIC)
-
-
-def _own_settings() -> set[str]:
-    return set(ChatTransformers.model_fields) - set(BaseChatModel.model_fields)
-
-
-async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: Call) -> Piece | None:
-    try:
-        async with asyncio.timeout(call.remaining()):
-            return await pieces.get()
-    except TimeoutError as error:
-        raise call.too_slow() from error
-
-
-def _cancel_started(starting: "asyncio.Future[Call]") -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        starting.result().cancel()

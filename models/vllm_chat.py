@@ -1,23 +1,17 @@
 """`ChatVLLM`: a vision-language checkpoint in a vLLM engine of this process."""
 
-import asyncio
-import queue
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables.config import RunnableConfig, get_config_list
 from pydantic import Field
 
 from .chat_format import chat_turns
-from .generation import Completion, Piece, Settings, chat_chunk, chat_result, last_chat_chunk
+from .completion import Piece, Settings
+from .local_call import LocalCall
 from .local_chat import LocalChat
 from .vllm.options import EngineSpec, options_json
 from .vllm.running_engines import get_engine, release_engine
@@ -100,100 +94,13 @@ class ChatVLLM(LocalChat):
             one.setdefault("max_concurrency", len(inputs))
         return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        **kwargs: Any,
-    ) -> ChatResult:
-        call = self._start(messages, stop, None, kwargs)
-        try:
-            done, _ = wait([call.future], timeout=call.remaining())
-            if not done:
-                raise call.too_slow()
-            return call.result()
-        finally:
-            call.future.cancel()
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        **kwargs: Any,
-    ) -> ChatResult:
-        call = await self._astart(messages, stop, None, kwargs)
-        try:
-            async with asyncio.timeout(call.remaining()):
-                await asyncio.wrap_future(call.future)
-            return call.result()
-        except TimeoutError as error:
-            raise call.too_slow() from error
-        finally:
-            call.future.cancel()
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
-        call = self._start(messages, stop, pieces.put, kwargs)
-        call.future.add_done_callback(lambda _: pieces.put(None))
-        try:
-            while piece := pieces.get(timeout=call.remaining()):
-                chunk = chat_chunk(piece)
-                if run_manager:
-                    run_manager.on_llm_new_token(piece.text, chunk=chunk)
-                yield chunk
-            chunk = call.last_chunk()
-            if run_manager:
-                run_manager.on_llm_new_token("", chunk=chunk)
-            yield chunk
-        except queue.Empty as error:
-            raise call.too_slow() from error
-        finally:
-            call.future.cancel()
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-
-        def hand_over(piece: Piece | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        call = await self._astart(messages, stop, hand_over, kwargs)
-        call.future.add_done_callback(lambda _: hand_over(None))
-        try:
-            while piece := await _next_piece(pieces, call):
-                chunk = chat_chunk(piece)
-                if run_manager:
-                    await run_manager.on_llm_new_token(piece.text, chunk=chunk)
-                yield chunk
-            chunk = call.last_chunk()
-            if run_manager:
-                await run_manager.on_llm_new_token("", chunk=chunk)
-            yield chunk
-        finally:
-            call.future.cancel()
-
     def _start(
         self,
         messages: Sequence[BaseMessage],
         stop: Sequence[str] | None,
         on_piece: Callable[[Piece], object] | None,
         kwargs: Mapping[str, Any],
-    ) -> "_Call":
+    ) -> LocalCall:
         """Start the engine if need be, and submit the prompt."""
         options = self._call_settings(_PER_CALL, stop, kwargs)
         timeout = options.pop("timeout")
@@ -202,16 +109,7 @@ class ChatVLLM(LocalChat):
         started = time.monotonic()
         turns, images = chat_turns(messages, self._load_image)
         future = engine.submit(turns, images, settings, on_piece)
-        return _Call(future, self.model, started, timeout, settings.logprobs)
-
-    async def _astart(self, *arguments: Any) -> "_Call":
-        """`_start` in a thread. If the caller is cancelled meanwhile, so is the call it starts."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self._start, *arguments))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            starting.add_done_callback(_cancel_started)
-            raise
+        return LocalCall(future, self.model, started, timeout, settings.logprobs)
 
     def _spec(self) -> EngineSpec:
         return EngineSpec(
@@ -223,46 +121,3 @@ class ChatVLLM(LocalChat):
             max_images=self.max_images,
             options=options_json(self.engine),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call under way; `timeout` counts from `started`, on the monotonic clock."""
-
-    future: Future[Completion]
-    model_name: str
-    started: float
-    timeout: float | None
-    logprobs: bool
-
-    def remaining(self) -> float | None:
-        if self.timeout is None:
-            return None
-        return max(0.0, self.started + self.timeout - time.monotonic())
-
-    def too_slow(self) -> TimeoutError:
-        return TimeoutError(
-            f"The model {self.model_name!r} did not finish within its timeout of "
-            f"{self.timeout:g} seconds; raise the timeout or lower max_tokens."
-        )
-
-    def result(self) -> ChatResult:
-        seconds = time.monotonic() - self.started
-        return chat_result(self.future.result(), self.model_name, seconds, logprobs=self.logprobs)
-
-    def last_chunk(self) -> ChatGenerationChunk:
-        seconds = time.monotonic() - self.started
-        return last_chat_chunk(self.future.result(), self.model_name, seconds)
-
-
-async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: _Call) -> Piece | None:
-    try:
-        async with asyncio.timeout(call.remaining()):
-            return await pieces.get()
-    except TimeoutError as error:
-        raise call.too_slow() from error
-
-
-def _cancel_started(starting: "asyncio.Future[_Call]") -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        starting.result().future.cancel()

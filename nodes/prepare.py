@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 from urllib.parse import urlparse
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
@@ -30,12 +31,15 @@ class PrepareStep(Protocol):
         ...
 
 
-def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PrepareStep:
+def prepare(
+    *, allow_fetch: bool = False, digest: bool = False, overlap: bool = False
+) -> PrepareStep:
     """Make the step. It also reads the run's context, and puts its settings into the task.
 
     Args:
         allow_fetch: Whether http(s) images may be fetched; they are fetched once, here.
         digest: Whether to hash the images' pixels, for cache keys.
+        overlap: Whether the run gets a name, by which a reasoning that begins early is found.
     """
 
     def step(state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
@@ -45,7 +49,8 @@ def prepare(*, allow_fetch: bool = False, digest: bool = False) -> PrepareStep:
         task = read_task(state, allow_fetch=allow_fetch, digest=digest)
         if settings := run_settings(context):
             task["settings"] = settings
-        return {**_fresh_run(), "task": task}
+        named = {"overlap": str(uuid4())} if overlap else {}
+        return {**_fresh_run(), **named, "task": task}
 
     return step
 

@@ -71,7 +71,7 @@ def _calls(state: RunState) -> Calls:
 
 def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
     """The route, and the call that answers on it."""
-    last = [key for key in calls if not key.endswith("_judgement")][-1]
+    last = [key for key in calls if not key.endswith(("_judgement", "_overlap"))][-1]
     if last.endswith("_transfer"):
         return "transferred", last
     if last.endswith(("_reason", "_explain")):

@@ -22,6 +22,7 @@ Route = Literal["direct", "reasoned", "transferred"]
 CallKey = Literal[
     "small_direct",
     "large_direct",
+    "small_overlap",
     "direct_judgement",
     "small_explain",
     "large_explain",
@@ -207,8 +208,10 @@ class RunState(TypedDict, total=False):
     answer_type: Annotated[str, EphemeralValue]
 
     task: Task
+    overlap: str
     small_direct: ModelCall | None
     large_direct: ModelCall | None
+    small_overlap: ModelCall | None
     small_explain: ModelCall | None
     large_explain: ModelCall | None
     small_reason: ModelCall | None

@@ -9,6 +9,7 @@ import typer
 
 from .. import __version__
 from .ask import ask
+from .bench_command import bench
 from .check import check
 from .pairs_command import pairs
 from .serve import serve
@@ -23,6 +24,7 @@ app.command()(ask)
 app.command()(pairs)
 app.command()(check)
 app.command()(serve)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:

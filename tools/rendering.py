@@ -72,9 +72,27 @@ class Progress:
         shown = f"{_STEPS.get(step, step)}  [dim]{escape(text)}[/dim]"
         self._rows.update(self._running[step], description=shown)
 
+    def replace(self, step: str) -> None:
+        """Show a step instead of all others."""
+        for running in list(self._running):
+            self.finish(running)
+        self.start(step)
+
     def finish(self, step: str) -> None:
         """Take a step's line away."""
         self._rows.remove_task(self._running.pop(step))
+
+
+def show_figures(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    """Print a table of measured figures: name, value, 95% interval, goal."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("figure", no_wrap=True)
+    for column in ("value", "95% interval"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("goal", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    _stdout().print(table)
 
 
 def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasoning: bool) -> None:

@@ -9,6 +9,7 @@ of vision models refuse them. A picture that cannot be used raises `ImageError` 
 """
 
 import base64
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,12 +19,14 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
+from ..shared_cache import SharedCache
 from .decoding import (
     ImageError,
     Picture,
     decode_image,
     encode_image,
     normalize_image,
+    shrink_image,
 )
 from .sources import (
     decode_base64,
@@ -38,6 +41,8 @@ from .store import store_image
 __all__ = [
     "ImageError",
     "block_image",
+    "decoded_pictures",
+    "encoded_pictures",
     "image_block",
     "image_reference",
     "is_image_block",
@@ -46,6 +51,16 @@ __all__ = [
     "shrink_image",
     "standard_block",
 ]
+
+_KEPT_BYTES = 256 * 1024 * 1024
+"""Memory that decoded pictures may take; a run decodes each of its pictures once."""
+
+decoded_pictures: SharedCache[Picture] = SharedCache(
+    _KEPT_BYTES, lambda picture: 3 * picture.image.width * picture.image.height
+)
+encoded_pictures: SharedCache[tuple[bytes, str]] = SharedCache(
+    _KEPT_BYTES // 4, lambda encoded: len(encoded[0])
+)
 
 _IMAGE_TYPES = {"image", "image_url", "input_image"}
 
@@ -61,7 +76,7 @@ def load_image(reference: str, *, allow_fetch: bool = False) -> Image.Image:
         ImageError: The picture cannot be had or cannot be used.
     """
     data = read_reference(reference, allow_fetch=allow_fetch)
-    return decode_image(data, _name(reference)).image
+    return _decode(data, _name(reference)).image.copy()
 
 
 def image_reference(image: str | Path | bytes | Image.Image) -> str:
@@ -103,7 +118,7 @@ def image_block(reference: str, *, allow_fetch: bool = False) -> dict[str, Any]:
         ImageError: The picture cannot be had or cannot be used.
     """
     data = read_reference(reference, allow_fetch=allow_fetch)
-    return _block(decode_image(data, _name(reference)), data)
+    return _block(_decode(data, _name(reference)), data)
 
 
 def standard_block(
@@ -123,13 +138,13 @@ def standard_block(
     if isinstance(content, Image.Image):
         picture, data = normalize_image(content, "The image"), b""
     elif isinstance(content, bytes):
-        picture, data = decode_image(content, "The image"), content
+        picture, data = _decode(content, "The image"), content
     else:
         data = read_reference(content, allow_fetch=allow_fetch)
-        picture = decode_image(data, _name(content))
+        picture = _decode(data, _name(content))
     image = shrink_image(picture.image, max_pixels)
     if image is not picture.image:
-        picture = replace(picture, image=image, untouched=False)
+        picture, data = replace(picture, image=image, untouched=False), b""
     return _block(picture, data)
 
 
@@ -147,17 +162,8 @@ def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> Image
     if isinstance(content, Image.Image):
         return normalize_image(content, "The image").image
     if isinstance(content, bytes):
-        return decode_image(content, "The image").image
+        return _decode(content, "The image").image.copy()
     return load_image(content, allow_fetch=allow_fetch)
-
-
-def shrink_image(image: Image.Image, max_pixels: int | None) -> Image.Image:
-    """The picture with at most `max_pixels` pixels and the same shape; None leaves it as it is."""
-    if max_pixels is None or image.width * image.height <= max_pixels:
-        return image
-    scale = (max_pixels / (image.width * image.height)) ** 0.5
-    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
-    return image.resize(size, Image.Resampling.BICUBIC)
 
 
 def is_image_block(block: object) -> bool:
@@ -189,12 +195,19 @@ def _block(picture: Picture, data: bytes) -> dict[str, Any]:
     if data and picture.untouched and picture.format in {"PNG", "JPEG"}:
         mime_type = f"image/{picture.format.lower()}"
     else:
-        data, mime_type = encode_image(picture)
+        data, mime_type = _encode(picture, data)
     return {
         "type": "image",
         "base64": base64.b64encode(data).decode("ascii"),
         "mime_type": mime_type,
     }
+
+
+def _encode(picture: Picture, data: bytes) -> tuple[bytes, str]:
+    """`encode_image`, once for a picture that came as these bytes."""
+    if not data:
+        return encode_image(picture)
+    return encoded_pictures.get(_digest(data), lambda: encode_image(picture))
 
 
 def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image:
@@ -233,8 +246,17 @@ def _inline_data(value: str | bytes) -> bytes:
     return decode_base64(value, "The image block")
 
 
+def _decode(data: bytes, name: str) -> Picture:
+    """`decode_image`, once for equal bytes; the picture belongs to everyone, so copy it."""
+    return decoded_pictures.get(_digest(data), lambda: decode_image(data, name))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
 def _store_bytes(data: bytes, name: str) -> str:
-    picture = decode_image(data, name)
+    picture = _decode(data, name)
     return str(store_image(data, Image.MIME.get(picture.format or "", "image/bin")))
 
 

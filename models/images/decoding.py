@@ -101,6 +101,15 @@ def encode_image(picture: Picture) -> tuple[bytes, str]:
     return stream.getvalue(), "image/png"
 
 
+def shrink_image(image: Image.Image, max_pixels: int | None) -> Image.Image:
+    """A picture of at most so many pixels, of the same shape; the same object if it has no more."""
+    if max_pixels is None or image.width * image.height <= max_pixels:
+        return image
+    scale = (max_pixels / (image.width * image.height)) ** 0.5
+    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+    return image.resize(size, Image.Resampling.BICUBIC)
+
+
 def _despite_warnings(read: Callable[[], Picture]) -> Picture:
     """Read a picture; where the program makes warnings errors, Pillow's do not refuse it.
 

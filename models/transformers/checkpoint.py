@@ -21,7 +21,7 @@ from ..errors import ModelError
 from .checkpoint_files import check_json_files, load_processor
 from .gate import Gate
 from .load_errors import explain_load_error
-from .memory import free_memory
+from .memory import free_device_memory
 from .model_spec import ModelSpec
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -142,10 +142,7 @@ def _dtype(name: str, config: Any) -> torch.dtype:
 
 def _check_memory(spec: ModelSpec, config: Any, dtype: torch.dtype, device: torch.device) -> None:
     """Refuse a model whose weights alone do not fit; the system would kill the process instead."""
-    if device.type == "cuda":
-        free: int | None = torch.cuda.mem_get_info(device)[0]
-    else:
-        free = free_memory() if device.type == "cpu" else None
+    free = free_device_memory(device)
     if free is None:
         return
     with torch.device("meta"):

@@ -95,3 +95,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, in one line of at most 300 characters."""
+    return " ".join(str(error).split())[:300]

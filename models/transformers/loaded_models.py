@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from .gate import Gate
 from .model_spec import INSTALL, ModelSpec
+from .threads import ThreadShares
 
 if TYPE_CHECKING:
     from .engine import Engine
 
 gate = Gate()
+shares = ThreadShares()
 _lock = threading.Lock()
 _engines: dict[ModelSpec, "Engine"] = {}
 
@@ -60,4 +62,4 @@ def _load(spec: ModelSpec) -> "Engine":
             f"{INSTALL}"
         ) from error
     checkpoint = load_checkpoint(spec, gate)
-    return Engine(checkpoint, gate)
+    return Engine(checkpoint, gate, shares)

@@ -2,6 +2,19 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def free_device_memory(device: "torch.device") -> int | None:
+    """Bytes that are free on a device, None if it does not tell."""
+    if device.type == "cuda":
+        import torch
+
+        return torch.cuda.mem_get_info(device)[0]
+    return free_memory() if device.type == "cpu" else None
 
 
 def free_memory() -> int | None:

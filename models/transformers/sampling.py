@@ -1,13 +1,14 @@
 """What happens between two tokens: choosing the next one, and handing it to its row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
 from ..errors import ModelError
-from .rows import Row
+from .rows import Row, TokenLogprobs
+from .sequences import TokenSequence
 
 
 class Sampler(LogitsProcessor):
@@ -21,14 +22,11 @@ class Sampler(LogitsProcessor):
     cannot overflow: the smallest temperature is the greedy search.
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        """Prepare the rows' random generators."""
+    def __init__(self, sequences: Sequence[TokenSequence]) -> None:
+        """Draw for sequences, in the order of the batch."""
         self.scores: torch.Tensor | None = None
-        self._rows = rows
-        self._generators = [
-            torch.Generator().manual_seed(row.seed) if row.settings.temperature > 0 else None
-            for row in rows
-        ]
+        self._sequences = sequences
+        self._draws = any(one.generator for one in sequences)
         self._first = True
 
     def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
@@ -40,43 +38,70 @@ class Sampler(LogitsProcessor):
             )
         self._first = False
         self.scores = scores
-        if not any(self._generators):
+        if not self._draws:
             return scores
         noisy = scores.clone()
-        for at, (row, generator) in enumerate(zip(self._rows, self._generators, strict=True)):
-            if generator is not None and not row.done:
-                exponential = torch.empty(scores.shape[1]).exponential_(generator=generator)
+        for at, one in enumerate(self._sequences):
+            if one.generator is not None and not one.row.done:
+                exponential = torch.empty(scores.shape[1]).exponential_(generator=one.generator)
                 gumbel = -exponential.clamp_min(1e-30).log()
-                temperature = row.settings.temperature
+                temperature = one.row.settings.temperature
                 noise = gumbel.to(scores.device) * min(temperature, 1.0)
                 noisy[at] = scores[at] / max(temperature, 1.0) + noise
         return noisy
 
 
 class Watch(StoppingCriteria):
-    """Hands every new token to its row, and ends the rows that are done or given up."""
+    """Hands every new token to its row, and ends the rows that are done or given up.
 
-    def __init__(self, rows: Sequence[Row], ends: frozenset[int], sampler: Sampler) -> None:
-        """Watch over rows.
+    Attributes:
+        steps: Tokens generated so far, in each row.
+        paused: Whether the batch was stopped with rows that are not done.
+    """
+
+    def __init__(
+        self,
+        sequences: Sequence[TokenSequence],
+        ends: frozenset[int],
+        sampler: Sampler,
+        pause: Callable[[int], bool],
+    ) -> None:
+        """Watch over sequences.
 
         Args:
-            rows: In the order of the batch.
+            sequences: In the order of the batch.
             ends: Token ids that end an output.
             sampler: Holds the scores that the tokens were chosen from.
+            pause: Given the steps so far, whether the batch stops here.
         """
-        self._rows = rows
+        self.steps = 0
+        self.paused = False
+        self._sequences = sequences
         self._ends = ends
         self._sampler = sampler
+        self._pause = pause
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ARG002
         """Take the last column of `input_ids` (rows, length); returns which rows are done."""
+        if self.paused:  # some devices compute one step more
+            return torch.ones(len(self._sequences), dtype=torch.bool, device=input_ids.device)
         tokens = input_ids[:, -1].tolist()
-        for at, (row, token) in enumerate(zip(self._rows, tokens, strict=True)):
-            if not row.done:
-                row.accept(token, ends=token in self._ends, logprob=self._logprob(at, row, token))
-        return torch.tensor([row.done for row in self._rows], device=input_ids.device)
+        self.steps += 1
+        for at, (one, token) in enumerate(zip(self._sequences, tokens, strict=True)):
+            if not one.row.done:
+                one.tokens.append(token)
+                logprobs = self._logprobs(at, one.row, token)
+                one.row.accept(token, ends=token in self._ends, logprobs=logprobs)
+        done = [one.row.done for one in self._sequences]
+        if not all(done) and self._pause(self.steps):
+            self.paused = True
+            done = [True] * len(done)
+        return torch.tensor(done, device=input_ids.device)
 
-    def _logprob(self, at: int, row: Row, token: int) -> float | None:
+    def _logprobs(self, at: int, row: Row, token: int) -> TokenLogprobs | None:
         if not row.settings.logprobs or self._sampler.scores is None:
             return None
-        return float(torch.log_softmax(self._sampler.scores[at].float(), dim=-1)[token])
+        logprobs = torch.log_softmax(self._sampler.scores[at].float(), dim=-1)
+        values, tokens = logprobs.topk(min(row.settings.top_logprobs, logprobs.shape[0]))
+        top = tuple(zip(tokens.tolist(), values.tolist(), strict=True))
+        return TokenLogprobs(float(logprobs[token]), top)

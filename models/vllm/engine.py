@@ -22,8 +22,8 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from ..chat_format import Turn
+from ..completion import Completion, Piece, Settings
 from ..errors import ContextLengthError, EngineEndedError, ModelError
-from ..generation import Completion, Piece, Settings
 from ..prompt_text import prompt_text
 from .options import EngineSpec
 from .outputs import Output

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..generation import Completion, FinishReason, Piece
+from ..completion import Completion, FinishReason, Piece, token_entry
 
 
 class Output:
@@ -61,16 +61,7 @@ class Output:
 
     def _entry(self, token: int, at: Mapping[int, Any]) -> dict[str, Any]:
         """A token's entry; `at` has its log probability, and those of the likeliest ones."""
-        top = sorted(at, key=lambda other: at[other].rank)
         # The token itself is among them even if it is not one of the likeliest.
-        likeliest = [self._named(other, at) for other in top[: self._top]]
-        return self._named(token, at) | {"top_logprobs": likeliest}
-
-    def _named(self, token: int, at: Mapping[int, Any]) -> dict[str, Any]:
-        text = self._decode([token])
-        whole = "\ufffd" not in text
-        return {
-            "token": text,
-            "bytes": list(text.encode()) if whole else None,
-            "logprob": at[token].logprob,
-        }
+        likeliest = sorted(at, key=lambda other: at[other].rank)[: self._top]
+        top = [(other, at[other].logprob) for other in likeliest]
+        return token_entry(self._decode, token, at[token].logprob, top)

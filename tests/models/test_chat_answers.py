@@ -60,6 +60,7 @@ def test_the_answer_is_what_transformers_itself_generates(model, checkpoint):
 
 
 def test_what_comes_with_an_answer(model, checkpoint):
+    model.prefix_cache_bytes = 0
     message = model.invoke(ask("What?", picture("red")))
     assert isinstance(message, AIMessage)
     usage = message.usage_metadata

@@ -1,6 +1,7 @@
 """`batch` and `abatch`: one padded batch, with the answers of single calls."""
 
 import asyncio
+import shutil
 
 import pytest
 import torch
@@ -54,7 +55,9 @@ def passes(monkeypatch):
 
 @pytest.fixture
 def model(checkpoint):
-    return ChatTransformers(model=str(checkpoint), dtype="float32", device="cpu", max_tokens=16)
+    return ChatTransformers(
+        model=str(checkpoint), dtype="float32", device="cpu", max_tokens=16, prefix_cache_bytes=0
+    )
 
 
 def contents(messages):
@@ -196,23 +199,36 @@ def test_a_bound_model_batches_too(model, passes):
     assert passes.rows == [3]
 
 
-async def test_concurrent_calls_outside_a_batch_wait_for_each_other(model, passes):
-    answers = await asyncio.gather(*[model.ainvoke(item) for item in MIXED])
-    assert passes.rows == [1] * 5
-    assert contents(answers) == [model.invoke(item).content for item in MIXED]
-
-
 def test_a_batch_in_half_precision_runs(checkpoint):
     model = ChatTransformers(model=str(checkpoint), dtype="bfloat16", device="cpu", max_tokens=4)
     assert len(model.batch(MIXED)) == 5
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_prompts_that_cannot_be_merged_run_one_by_one(model, passes, monkeypatch):
-    """Some models want the pictures of a batch padded in their own way."""
-    from langgraph_mai.models.transformers import engine
+@pytest.fixture
+def of_another_type(model, checkpoint, tmp_path, monkeypatch):
+    """The same model, taken for one whose prefixes cannot be reused."""
+    from langgraph_mai.models.transformers import generation
 
-    monkeypatch.setattr(engine, "merge_inputs", lambda prompts, pad: None)
+    monkeypatch.setattr(generation, "REUSING", frozenset())
+    folder = shutil.copytree(checkpoint, tmp_path / "model")
+    return model.model_copy(update={"model": str(folder), "prefix_cache_bytes": None})
+
+
+def test_models_that_cannot_reuse_prefixes_give_the_same(model, of_another_type, passes):
+    batched = of_another_type.batch(MIXED)
+    assert passes.rows == [5]
+    again = of_another_type.batch(MIXED, temperature=1.0, seed=5)
+    assert_same(batched, [model.invoke(item) for item in MIXED])
+    assert_same(again, [model.invoke(item, temperature=1.0, seed=5) for item in MIXED])
+
+
+def test_prompts_that_cannot_be_merged_run_one_by_one(of_another_type, passes, monkeypatch):
+    """Some models want the pictures of a batch padded in their own way."""
+    from langgraph_mai.models.transformers import generation
+
+    model = of_another_type
+    monkeypatch.setattr(generation, "merge_inputs", lambda prompts, pad: None)
     batched = model.batch(MIXED)
     assert passes.rows == [1] * 5
     assert contents(batched) == [model.invoke(item).content for item in MIXED]

@@ -84,6 +84,7 @@ async def test_an_async_stream_that_takes_too_long(model, slow):
 
 
 def test_waiting_for_another_call_counts(model, slow):
+    model.batch_size = 1
     other = threading.Thread(target=lambda: model.invoke(QUESTION, **{**LONG, "max_tokens": 40}))
     other.start()
     asyncio.run(begun(slow))

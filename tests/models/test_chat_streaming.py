@@ -15,7 +15,9 @@ QUESTION = [HumanMessage([{"type": "image", "image": Image.new("RGB", (90, 60), 
 
 @pytest.fixture
 def model(checkpoint):
-    return ChatTransformers(model=str(checkpoint), dtype="float32", device="cpu", max_tokens=30)
+    return ChatTransformers(
+        model=str(checkpoint), dtype="float32", device="cpu", max_tokens=30, prefix_cache_bytes=0
+    )
 
 
 def joined(chunks):

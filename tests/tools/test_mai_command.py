@@ -37,7 +37,7 @@ def picture(tmp_path):
 def test_help_names_the_commands():
     result = mai("--help")
     assert result.exit_code == 0
-    for command in ("ask", "pairs", "check"):
+    for command in ("ask", "pairs", "check", "bench"):
         assert command in result.stdout
 
 

@@ -1,6 +1,7 @@
 """One answer of a local model: how it is generated, what comes of it, in LangChain's form."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,7 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class Completion:
         text: All released text.
         input_tokens: Tokens of the prompt, pictures included, padding not.
         output_tokens: Generated tokens, the one that ended the output included.
-        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit.
+        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit,
+            "cancelled" if the caller wanted no more.
         logprobs: One entry a token of the output, without the end token.
         cached_tokens: Tokens of the prompt that were computed by an earlier call.
     """
@@ -83,6 +85,32 @@ class Completion:
     finish_reason: FinishReason
     logprobs: tuple[dict[str, Any], ...] = ()
     cached_tokens: int = 0
+
+
+def token_entry(
+    decode: Callable[[Sequence[int]], str],
+    token: int,
+    logprob: float,
+    top: Sequence[tuple[int, float]] = (),
+) -> dict[str, Any]:
+    """A token with its log probability, in the form ChatOpenAI uses.
+
+    Args:
+        decode: Token ids to text, special tokens left out.
+        token: Its id.
+        logprob: Its log probability.
+        top: The likeliest tokens at this place with theirs, likeliest first.
+    """
+    entry = _named_token(decode, token, logprob)
+    return entry | {"top_logprobs": [_named_token(decode, *other) for other in top]}
+
+
+def _named_token(
+    decode: Callable[[Sequence[int]], str], token: int, logprob: float
+) -> dict[str, Any]:
+    text = decode([token])
+    whole = "\ufffd" not in text
+    return {"token": text, "bytes": list(text.encode()) if whole else None, "logprob": logprob}
 
 
 def chat_result(

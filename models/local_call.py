@@ -1,0 +1,59 @@
+"""One call of a local chat model: its limits while it runs, its messages when it is done."""
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from .completion import Completion, chat_result, last_chat_chunk
+from .errors import CallTimeoutError
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCall:
+    """A call under way.
+
+    Attributes:
+        future: Resolves to the output; cancelling it ends the generation.
+        model_name: Goes into the metadata.
+        started: When the model was loaded and the call began, on the monotonic clock.
+        timeout: Seconds it may take from then, None for no limit.
+        logprobs: Whether log probabilities were asked for.
+    """
+
+    future: Future[Completion]
+    model_name: str
+    started: float
+    timeout: float | None
+    logprobs: bool
+
+    def remaining(self) -> float | None:
+        """Seconds left, None without a limit."""
+        if self.timeout is None:
+            return None
+        return max(0.0, self.started + self.timeout - time.monotonic())
+
+    def too_slow(self) -> CallTimeoutError:
+        """The error for a call that used up its time."""
+        return CallTimeoutError(
+            f"The model {self.model_name!r} did not finish within its timeout of "
+            f"{self.timeout:g} seconds; raise the timeout or lower max_tokens."
+        )
+
+    def cancel(self) -> None:
+        """End the generation; without effect if it is over."""
+        self.future.cancel()
+
+    def result(self) -> ChatResult:
+        """The finished output as LangChain's result."""
+        return chat_result(
+            self.future.result(), self.model_name, self._seconds(), logprobs=self.logprobs
+        )
+
+    def last_chunk(self) -> ChatGenerationChunk:
+        """The empty chunk that ends a stream; it alone carries usage and metadata."""
+        return last_chat_chunk(self.future.result(), self.model_name, self._seconds())
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.started

@@ -1,0 +1,95 @@
+"""Keys and values of earlier prompts, for prompts that begin alike."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .key_values import KeyValues, count_bytes, first_tokens
+
+SHORTEST = 16
+"""Shorter common prefixes (what a chat template begins with) are not worth copying."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    chain: tuple[int, ...]
+    known: KeyValues
+    size: int
+
+
+class PrefixCache:
+    """Finds the longest common prefix; forgets what was not used for the longest time.
+
+    Used by a model's own thread alone, so it has no lock.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self._by_prefix: dict[int, dict[int, None]] = {}
+        self._next = 0
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the keys and values take."""
+        return self._bytes
+
+    def find(self, chain: Sequence[int]) -> tuple[KeyValues, int] | None:
+        """The longest common prefix with an earlier prompt.
+
+        Args:
+            chain: What `Prompt.chain` holds.
+
+        Returns:
+            The keys and values of the prefix and its tokens; None if it is shorter than `SHORTEST`.
+        """
+        low, high = 0, len(chain)
+        # Whatever is known of a prefix is known of all shorter ones too.
+        while low < high:
+            middle = (low + high + 1) // 2
+            if chain[middle - 1] in self._by_prefix:
+                low = middle
+            else:
+                high = middle - 1
+        if low < SHORTEST:
+            return None
+        number = next(reversed(self._by_prefix[chain[low - 1]]))
+        self._entries.move_to_end(number)
+        return first_tokens(self._entries[number].known, low), low
+
+    def store(self, chain: tuple[int, ...], known: KeyValues, limit: int) -> None:
+        """Keep a prompt's keys and values, and forget old ones until all fit.
+
+        Args:
+            chain: What `Prompt.chain` holds.
+            known: Keys and values of all its tokens, which are nobody else's.
+            limit: Bytes that all may take.
+        """
+        size = count_bytes(known)
+        if size <= limit and len(chain) >= SHORTEST and chain[-1] not in self._by_prefix:
+            number, self._next = self._next, self._next + 1
+            self._entries[number] = _Entry(chain, known, size)
+            self._bytes += size
+            for prefix in chain:
+                self._by_prefix.setdefault(prefix, {})[number] = None
+        while self._bytes > limit:
+            self._forget_oldest()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self._by_prefix.clear()
+        self._bytes = 0
+
+    def _forget_oldest(self) -> None:
+        number, entry = self._entries.popitem(last=False)
+        self._bytes -= entry.size
+        for prefix in entry.chain:
+            holders = self._by_prefix[prefix]
+            del holders[number]
+            if not holders:
+                del self._by_prefix[prefix]

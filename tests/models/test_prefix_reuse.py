@@ -1,0 +1,214 @@
+"""A prompt that begins like an earlier one computes only the rest, with the same output."""
+
+import asyncio
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+from PIL import Image, ImageDraw
+
+from langgraph_mai.models import ChatTransformers
+
+
+def picture(colour, size=(100, 70)):
+    image = Image.new("RGB", size, "white")
+    ImageDraw.Draw(image).ellipse((5, 5, size[0] - 5, size[1] - 5), fill=colour)
+    return image
+
+
+# Some of one size: only their content tells them apart.
+PICTURES = [
+    picture("red"),
+    picture("blue"),
+    picture("red", (64, 64)),
+    picture("black", (200, 50)),
+    picture("green", (40, 130)),
+]
+TEXTS = ["What is in the picture", "What is in the pictures?", "Who?", "", "What is in it, then?"]
+
+
+def ask(text, *pictures):
+    blocks = [{"type": "image", "image": one} for one in pictures]
+    return [HumanMessage([*blocks, {"type": "text", "text": text}])]
+
+
+def cached(message):
+    return message.usage_metadata["input_token_details"]["cache_read"]
+
+
+@pytest.fixture
+def model(checkpoint):
+    return ChatTransformers(model=str(checkpoint), dtype="float32", device="cpu", max_tokens=10)
+
+
+@pytest.fixture
+def plain(model):
+    return model.model_copy(update={"prefix_cache_bytes": 0})
+
+
+@pytest.fixture
+def towers(monkeypatch):
+    """Grows with the pictures' patches (or tiles) that a vision tower sees."""
+    from transformers import InternVLModel, Qwen3VLModel
+
+    seen = []
+    for kind in (InternVLModel, Qwen3VLModel):
+        monkeypatch.setattr(kind, "get_image_features", counted(kind.get_image_features, seen))
+    return seen
+
+
+def counted(look, seen):
+    # `generate` reads the signature.
+    @functools.wraps(look)
+    def counting(self, pixel_values, *args, **kwargs):
+        seen.append(len(pixel_values))
+        return look(self, pixel_values, *args, **kwargs)
+
+    return counting
+
+
+prompts = st.builds(
+    lambda pictures, text, more: ask(text + more, *pictures),
+    st.lists(st.sampled_from(PICTURES), max_size=3),
+    st.sampled_from(TEXTS),
+    st.text("ab ", max_size=6),
+)
+rounds = st.lists(
+    st.tuples(st.lists(prompts, min_size=1, max_size=4), st.sampled_from([None, 60_000])),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(rounds)
+def test_outputs_are_those_of_prompts_computed_whole(model, plain, asked):
+    """Random prompts, pictures and orders; the small bound makes the cache forget in between."""
+    for batch, bound in asked:
+        reusing = model.model_copy(update={"prefix_cache_bytes": bound})
+        for got, expected in zip(reusing.batch(batch), plain.batch(batch), strict=True):
+            assert got.content == expected.content
+            assert got.usage_metadata["input_tokens"] == expected.usage_metadata["input_tokens"]
+            assert cached(expected) == 0
+
+
+def test_log_probabilities_are_the_same(model, plain):
+    model.invoke(ask("What is it? Say.", PICTURES[3]))
+    question = ask("What is it? Think.", PICTURES[3])
+    got, expected = (
+        one.invoke(question, logprobs=True).response_metadata["logprobs"]["content"]
+        for one in (model, plain)
+    )
+    assert [entry["token"] for entry in got] == [entry["token"] for entry in expected]
+    assert [entry["logprob"] for entry in got] == pytest.approx(
+        [entry["logprob"] for entry in expected], abs=1e-3
+    )
+
+
+def test_all_tokens_up_to_the_difference_are_reused(model):
+    first = model.invoke(ask("Is it a circle? Answer.", PICTURES[4]))
+    second = model.invoke(ask("Is it a circle? Reason about it.", PICTURES[4]))
+    # One token a byte, and 13 for the end of the message and the beginning of the answer.
+    assert first.usage_metadata["input_tokens"] - cached(second) == len("Answer.") + 13
+    assert second.usage_metadata["input_tokens"] - cached(second) == len("Reason about it.") + 13
+
+
+def test_a_repeated_prompt_computes_its_last_token_alone(model):
+    question = ask("And this one, again and again?", PICTURES[0])
+    model.invoke(question)
+    again = model.invoke(question)
+    assert cached(again) == again.usage_metadata["input_tokens"] - 1
+
+
+def test_the_vision_tower_does_not_see_a_reused_picture(model, towers):
+    def compare(*pictures):
+        text, *blocks = reversed(ask("Look at these two: ", *pictures)[0].content)
+        model.invoke([HumanMessage([text, *blocks])], max_tokens=1)
+
+    one, two, three = map(picture, ("orange", "pink", "brown"))
+    compare(one, two)
+    (both,) = towers
+    compare(one, two)
+    assert towers == [both]
+    compare(three, two)  # the order is turned round: the second one is new
+    assert towers == [both, both // 2]
+
+
+def test_another_picture_of_the_same_size_is_not_the_same(model, plain):
+    answers = [model.invoke(ask("Which colour?", one)).content for one in PICTURES[:2]]
+    assert answers == [plain.invoke(ask("Which colour?", one)).content for one in PICTURES[:2]]
+    assert answers[0] != answers[1]
+
+
+def test_streams_reuse_too(model, plain):
+    question = ask("How does it look, from afar?", PICTURES[2])
+    model.invoke(question)
+    chunks = list(model.stream(question))
+    assert "".join(chunk.content for chunk in chunks) == plain.invoke(question).content
+    assert cached(chunks[-1]) > 0
+
+
+def test_threads_and_tasks_at_once(model, plain):
+    questions = [ask(text, one) for one in PICTURES for text in TEXTS]
+    expected = [plain.invoke(question).content for question in questions]
+    with ThreadPoolExecutor(8) as pool:
+        assert [m.content for m in pool.map(model.invoke, questions)] == expected
+
+    async def gather():
+        return await asyncio.gather(*map(model.ainvoke, questions))
+
+    assert [message.content for message in asyncio.run(gather())] == expected
+
+
+def test_a_cancelled_call_leaves_nothing_wrong_behind(model, plain):
+    question = ask("Something long to tell, please.", PICTURES[1])
+
+    async def give_up():
+        task = asyncio.create_task(model.ainvoke(question, max_tokens=800, temperature=1.0))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(give_up())
+    other = ask("Something long to tell, or not?", PICTURES[1])
+    assert model.invoke(other).content == plain.invoke(other).content
+
+
+def test_two_models_keep_their_prefixes_apart(qwen_checkpoint, internvl_checkpoint):
+    models = [
+        ChatTransformers(model=str(path), dtype="float32", max_tokens=8)
+        for path in (qwen_checkpoint, internvl_checkpoint)
+    ]
+    question = ask("Is it the same for both of them?", PICTURES[3])
+    expected = [m.model_copy(update={"prefix_cache_bytes": 0}).invoke(question) for m in models]
+    threads = [threading.Thread(target=m.invoke, args=[question]) for m in models * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [m.invoke(question).content for m in models] == [one.content for one in expected]
+
+
+def test_half_precision_runs(checkpoint):
+    model = ChatTransformers(model=str(checkpoint), dtype="bfloat16", device="cpu", max_tokens=4)
+    model.invoke(ask("What is that over there?", PICTURES[0]))
+    assert cached(model.invoke(ask("What is that over here?", PICTURES[0]))) > 0
+
+
+def test_the_eager_implementation_too(checkpoint):
+    model = ChatTransformers(
+        model=str(checkpoint), dtype="float32", device="cpu", max_tokens=8, attention="eager"
+    )
+    plain = model.model_copy(update={"prefix_cache_bytes": 0})
+    asked = [ask(text, one) for one in PICTURES[:3] for text in TEXTS[:3]]
+    assert [m.content for m in model.batch(asked)] == [m.content for m in plain.batch(asked)]
+    assert [m.content for m in model.batch(asked)] == [m.content for m in plain.batch(asked)]
