@@ -16,7 +16,8 @@ from typing import Any, Literal, cast
 
 from ..configs import load_pair_config
 from ..graph import create_mai
-from ..models.pairs import Pair, load_pair, model_weights
+from ..models.pairs import Pair, load_pair
+from ..models.weights import model_weights
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import MAIInput, RunState

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from .frozen import Frozen
 from .model_pair import ModelConfig, PairConfig
 from .paths import existing_file, existing_folder
-from .prompt_styles import PromptsConfig
+from .prompt_styles import PromptsConfig, StyleConfig
 from .unique_keys import UniqueKeyLoader
 
 HERE = Path(__file__).parent
@@ -91,7 +91,7 @@ def _find(folder: str, what: str, name_or_path: str | Path) -> Path:
     path = existing_file(text)
     if path:
         return path
-    if text.endswith((".yaml", ".yml")) or "/" in text:
+    if text.endswith((".yaml", ".yml", ".json")) or "/" in text:
         raise ConfigError(f"There is no {what} file {_shown(text)}.")
     near = difflib.get_close_matches(text, _names(folder), n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_names(folder))}."
@@ -120,12 +120,21 @@ def _first_problem(error: ValidationError) -> str:
     # "[key]" marks a key that is itself the problem.
     key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; remove it or correct its name."
+        return f"unknown key {key!r}; {_what_instead(str(problem['loc'][-1]))}."
     if problem["type"] == "missing":
         return f"the key {key!r} is missing; add it."
+    message = problem["msg"].removeprefix("Value error, ")
     if not key:  # about several keys at once; the message names them
-        return f"{problem['msg'].removeprefix('Value error, ')}."
-    return f"{key!r}: {problem['msg']} (it is {_shown(problem['input'])})."
+        return f"{message}."
+    return f"{key!r}: {message} (it is {_shown(problem['input'])})."
+
+
+def _what_instead(name: str) -> str:
+    if name in {"api_key", "key", "token"}:
+        return "keys are never in a file: set api_key_env to an environment variable that holds it"
+    known = {*PairConfig.model_fields, *ModelConfig.model_fields, *PromptsConfig.model_fields}
+    near = difflib.get_close_matches(name, known | set(StyleConfig.model_fields), n=1)
+    return f"write {near[0]!r} if you mean that" if near else "remove it or correct its name"
 
 
 def _shown(value: object) -> str:

@@ -30,6 +30,10 @@ class ModelConfig(Frozen):
         max_pixels: Images with more pixels are shrunk to this; None leaves it to the processor.
         timeout: Seconds that one call may take; None for no limit.
         attention: `transformers`: its attention implementation; None for its default.
+        batch_size: `transformers`: how many calls go through the model at once; None for its
+            default.
+        prefix_cache_bytes: `transformers`: memory for the keys and values of earlier prompts; None
+            for a share of what is free, 0 for none.
         memory: `vllm`: share of the GPU's memory, weights and KV cache together; None for 0.3 for
             the small model and 0.6 for the large one.
         max_images: `vllm`: images that one prompt may hold; vLLM reserves memory for them.
@@ -48,6 +52,8 @@ class ModelConfig(Frozen):
     max_pixels: int | None = Field(default=None, gt=0)
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     attention: str | None = None
+    batch_size: int | None = Field(default=None, gt=0)
+    prefix_cache_bytes: int | None = Field(default=None, ge=0)
     memory: float | None = Field(default=None, gt=0, le=1)
     max_images: int = Field(default=8, gt=0)
     engine: dict[str, Any] = Field(default_factory=dict)

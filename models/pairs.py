@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from ..configs import (
     load_pair_config,
     load_prompts,
 )
-
-_IN_PACKAGE = "demo:"
+from .weights import model_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,11 @@ def _chat_model(pair: PairConfig, role: str, allow_fetch: bool) -> BaseChatModel
         )
     from .transformers_chat import ChatTransformers
 
-    return ChatTransformers(**common, attention=config.attention)
+    return ChatTransformers(
+        **common,
+        attention=config.attention,
+        **config.model_dump(include={"batch_size", "prefix_cache_bytes"}, exclude_none=True),
+    )
 
 
 def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
@@ -95,21 +97,3 @@ def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
     # A key of the environment's for another service must not reach this server.
     key = os.environ.get(config.api_key_env) or "none"
     return ChatServer(**common, base_url=config.base_url, api_key=key, max_retries=config.retries)
-
-
-def model_weights(model: str) -> str:
-    """A model's hub name or folder; `demo:NAME` is a folder of the package.
-
-    Raises:
-        ConfigError: No such weights in the package.
-    """
-    if not model.startswith(_IN_PACKAGE):
-        return model
-    name = model.removeprefix(_IN_PACKAGE)
-    folder = Path(str(files(__package__.rpartition(".")[0]) / "demo" / "weights" / name))
-    if not (folder / "config.json").is_file():
-        raise ConfigError(
-            f"{model!r} names no weights of this package: use demo:small or demo:large, "
-            "and reinstall the package if they are missing."
-        )
-    return str(folder)

@@ -70,6 +70,7 @@ class ChatServer(ChatOpenAI):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+        _check_known(cls, values)
         names = {"model": "model_name", "base_url": "openai_api_base", "api_key": "openai_api_key"}
         given = {short: values.get(short) or values.get(long) for short, long in names.items()}
         for name in ("model", "base_url"):
@@ -268,3 +269,15 @@ class ChatServer(ChatOpenAI):
     def _key(self) -> str:
         key: Any = self.openai_api_key
         return key.get_secret_value() if isinstance(key, SecretStr) else NO_KEY
+
+
+def _check_known(kind: type[ChatOpenAI], values: dict[str, Any]) -> None:
+    """Refuse a misspelt setting, which ChatOpenAI would send to the server with every call."""
+    aliases = {str(field.alias) for field in kind.model_fields.values() if field.alias}
+    unknown = sorted(set(values) - set(kind.model_fields) - aliases)
+    if unknown:
+        key = " (give the key itself as api_key)" if "api_key_env" in unknown else ""
+        raise TypeError(
+            f"ChatServer has no setting {', '.join(map(repr, unknown))}{key}; what only a server "
+            "knows goes into extra_body."
+        )

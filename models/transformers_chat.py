@@ -19,6 +19,7 @@ from .transformers.batching import aanswer_all, answer_all, current_seat
 from .transformers.loaded_models import get_engine, release_engine
 from .transformers.model_spec import ModelSpec
 from .transformers.rows import Row, Sharing
+from .weights import model_weights
 
 __all__ = ["ChatTransformers", "ModelError"]
 
@@ -201,7 +202,7 @@ class ChatTransformers(LocalChat):
 
     def _spec(self, model: str | None = None) -> ModelSpec:
         return ModelSpec(
-            model=model or self.model,
+            model=model_weights(model or self.model),
             revision=self.revision,
             dtype=self.dtype,
             device=self.device,

@@ -15,6 +15,7 @@ from .local_call import LocalCall
 from .local_chat import LocalChat
 from .vllm.options import EngineSpec, options_json
 from .vllm.running_engines import get_engine, release_engine
+from .weights import model_weights
 
 _PER_CALL = ("max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout")
 
@@ -113,7 +114,7 @@ class ChatVLLM(LocalChat):
 
     def _spec(self) -> EngineSpec:
         return EngineSpec(
-            model=self.model,
+            model=model_weights(self.model),
             revision=self.revision,
             dtype=self.dtype,
             device=self.device,

@@ -25,7 +25,7 @@ def run_python(page: str, replaced: Mapping[str, str] | None = None) -> dict[str
     """
     found = blocks(page)
     names: dict[str, Any] = {"__name__": "__page__"}
-    for (language, code), (following, shown) in zip(found, [*found[1:], ("", "")], strict=True):
+    for (language, code), (following, shown) in zip(found, [*found[1:], ("", "")], strict=False):
         if language != "python":
             continue
         for old, new in (replaced or {}).items():

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from langgraph_mai.configs import load_pair_config
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 # What installs, starts a server or runs these tests; the rest of the test suite, or CI, runs it.
 ELSEWHERE = re.compile(r"(.+ )?(pip install|-m venv|pytest|ruff|\.ci/types|langgraph dev)\b")
+FOREIGN = {"curl", "export", "source", "vllm"}
 
 
 def test_there_is_a_page_for_each_way_to_use_it():
@@ -45,14 +47,21 @@ def test_the_pair_file_that_is_shown_can_be_used(tmp_path):
     assert load_pair_config(path).small.max_pixels
 
 
+def is_known(words):
+    if words[:2] == ["python", "-m"]:
+        return find_spec(words[2]) is not None
+    command = Path(words[0]).name
+    return command == "mai" or command in FOREIGN or (ROOT / words[1]).is_file()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_its_commands_exist(page):
     for language, text in blocks(page):
-        for line in text.splitlines() if language == "bash" else []:
+        for line in text.replace("\\\n", " ").splitlines() if language == "bash" else []:
             if ELSEWHERE.match(line):
                 continue
             words = shlex.split(line, comments=True)
-            assert words[0] == "mai" or (ROOT / words[1]).is_file(), line
+            assert not words or is_known(words), line
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -77,6 +77,8 @@ def _leave(code: int) -> None:
 
 def _end_engines() -> None:
     """End vLLM's processes and wait for it, so that the next command finds the memory free."""
-    engines = sys.modules.get(f"{__package__.rpartition('.')[0]}.models.vllm.running_engines")
-    if engines is not None:
+    room = f"{__package__.rpartition('.')[0]}.models.vllm"
+    if engines := sys.modules.get(f"{room}.running_engines"):
         engines.release_all()
+    if environment := sys.modules.get(f"{room}.environment"):
+        environment.discard_log()

@@ -53,10 +53,11 @@ def explain(error: Exception, asked: Asked, served: Sequence[str] | None = None)
         case openai.APIConnectionError():
             return _connection(error, asked)
         case openai.AuthenticationError() | openai.PermissionDeniedError():
+            sent = "wants an API key" if asked.key == NO_KEY else "refuses the API key"
             return ModelError(
-                f"{server} refuses the API key (status {error.status_code}); put the right one "
-                "into the environment variable that holds it ($VLLM_API_KEY, or what the pair "
-                "file's api_key_env names)."
+                f"{server} {sent} (status {error.status_code}); put the right one into the "
+                "environment variable $VLLM_API_KEY, or into the one that the pair file's "
+                "api_key_env names, or give it as api_key."
             )
         case openai.NotFoundError():
             return _not_found(asked, served)

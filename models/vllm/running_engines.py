@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import ModelError
 from .engine_checks import check_engine
-from .environment import prepare
+from .environment import keep_log, prepare
+from .main_script import check_main_script
 from .options import EngineSpec
 from .start_errors import explain_start
 
@@ -58,6 +59,7 @@ def release_all() -> None:
 
 
 def _start(spec: EngineSpec) -> "Engine":
+    check_main_script()
     check_engine(spec, spec.model)
     log = prepare()
     begin = log.stat().st_size if log and log.exists() else 0
@@ -69,7 +71,9 @@ def _start(spec: EngineSpec) -> "Engine":
         raise
     except Exception as error:
         lines = [*_lines(log, begin), *f"{type(error).__name__}: {error}".splitlines()]
-        raise ModelError(explain_start(lines, spec.model)) from error
+        where = f" (Log: {log})" if log else ""
+        keep_log()
+        raise ModelError(f"{explain_start(lines, spec.model)}{where}") from error
 
 
 def _lines(log: Path | None, begin: int) -> Sequence[str]:

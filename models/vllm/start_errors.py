@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .environment import INSTALL
 from .log_lines import is_harmless, message
+from .main_script import NO_GUARD
 
 _LONGEST = 300
 
@@ -22,6 +23,11 @@ class _Cause(NamedTuple):
 # The first pattern that is found anywhere in the log wins, so causes come before what they cause.
 # Sentences hold {model} and the pattern's groups.
 _CAUSES = (
+    _Cause(
+        rf"{NO_GUARD}|bootstrapping phase",
+        "{model} cannot start, because vLLM's processes read the main script again and would start "
+        'it anew: put the script\'s work under `if __name__ == "__main__":`.',
+    ),
     _Cause(
         r"No module named '?vllm\b",
         f"{{model}} needs vLLM, which is not installed; install it with: {INSTALL}",

@@ -40,7 +40,7 @@ def test_the_pairs_that_come_with_the_package():
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (PAIR | {"smal": {}}, "unknown key 'smal'; remove it or correct its name."),
+        (PAIR | {"smal": {}}, "unknown key 'smal'; write 'small' if you mean that."),
         ({"small": PAIR["small"]}, "the key 'large' is missing; add it."),
         (PAIR | {"large": {"model": 7}}, "'large.model': Input should be a valid string"),
         (PAIR | {"large": {"model": "x", "dtype": "float8"}}, "'large.dtype': Input should be"),

@@ -69,3 +69,20 @@ def test_an_engine_that_died_is_started_again(vllm_pair):
             break
     assert failed < 100
     model.unload()
+
+
+@pytest.mark.parametrize("given", ["file", "standard input"])
+def test_a_script_that_cannot_be_read_again_says_so(tmp_path, given):
+    text = "from langgraph_mai import load_pair\nload_pair('demo-vllm').small.load()\n"
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    command = [sys.executable, str(script) if given == "file" else "-"]
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    if given == "file":
+        assert 'under `if __name__ == "__main__":`' in last
+    else:
+        assert "save what <stdin> is into a file" in last
