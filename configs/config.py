@@ -126,7 +126,14 @@ def _first_problem(error: ValidationError) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if not key:  # about several keys at once; the message names them
         return f"{message}."
+    if _may_hold_a_secret(str(problem["loc"][-1]), problem["input"]):
+        return f"{key!r}: {message}."
     return f"{key!r}: {message} (it is {_shown(problem['input'])})."
+
+
+def _may_hold_a_secret(key: str, value: object) -> bool:
+    """Whether a key, or an address with a password, may have been written there."""
+    return key in {"base_url", "api_key_env"} or "@" in str(value)
 
 
 def _what_instead(name: str) -> str:

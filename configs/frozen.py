@@ -4,6 +4,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
-    """Cannot be changed once it is made; unknown keys are refused by name."""
+    """Cannot be changed once it is made; unknown keys are refused by name.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Errors do not repeat what was given: it may hold a secret.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

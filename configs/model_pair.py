@@ -1,11 +1,11 @@
 """A small and a large model, and what runs them."""
 
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from .frozen import Frozen
+from .server_address import EXAMPLE, server_address
 
 Backend = Literal["transformers", "vllm", "server"]
 
@@ -64,14 +64,7 @@ class ModelConfig(Frozen):
     @field_validator("base_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("must be an http(s) URL, such as http://localhost:8101/v1")
-        if parts.username or parts.password:
-            raise ValueError("must hold no user or password; put the key into the environment")
-        return value.rstrip("/")
+        return None if value is None else server_address(value)
 
 
 class PairConfig(Frozen):
@@ -96,9 +89,7 @@ class PairConfig(Frozen):
     def _is_complete(self) -> "PairConfig":
         for role in ("small", "large"):
             if self.backend_of(role) == "server" and getattr(self, role).base_url is None:
-                raise ValueError(
-                    f"the backend server needs {role}.base_url, such as http://localhost:8101/v1"
-                )
+                raise ValueError(f"the backend server needs {role}.base_url, such as {EXAMPLE}")
         shared = [role for role in ("small", "large") if self.backend_of(role) == "vllm"]
         if len(shared) == 2 and self.small.device == self.large.device:
             total = self.memory_of("small") + self.memory_of("large")

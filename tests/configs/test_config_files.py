@@ -1,3 +1,5 @@
+import traceback
+
 import pytest
 import yaml
 
@@ -241,3 +243,64 @@ def test_one_word_changes_the_backend(tmp_path):
         assert pair.backend == backend
         assert pair.memory_of("small") == 0.3
         assert pair.memory_of("large") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("nonsense", "must be an http(s) URL"),
+        ("ftp://host/v1", "must be an http(s) URL"),
+        ("http:///v1", "must be an http(s) URL"),
+        ("http://[::1/v1", "must be an http(s) URL"),
+        ("http://h:abc/v1", "a port from 1 to 65535"),
+        ("http://h:99999/v1", "a port from 1 to 65535"),
+        ("http://h:0/v1", "a port from 1 to 65535"),
+        ("http://h:/v1", "a port from 1 to 65535"),
+        ("http://[::1]:x/v1", "a port from 1 to 65535"),
+        ("http://h o/v1", "no spaces or control characters"),
+        ("http://h\x00o/v1", "no spaces or control characters"),
+        (f"http://{'a' * 70}.x/v1", "a host that can exist"),
+        ("http://h/v1#x", "no query and no fragment"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused(tmp_path, address, sentence):
+    large = {"model": "x", "base_url": address}
+    with pytest.raises(ConfigError, match=r"'large\.base_url'") as error:
+        load_pair_config(write(tmp_path, PAIR | {"large": large}))
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        (" http://h:8000/v1 ", "http://h:8000/v1"),
+        ("http://h/v1//", "http://h/v1"),
+        ("HTTPS://h/v1", "https://h/v1"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+        ("http://[::1]/v1", "http://[::1]/v1"),
+    ],
+)
+def test_an_address_is_kept_in_one_form(tmp_path, address, same):
+    large = {"model": "x", "base_url": address}
+    pair = load_pair_config(write(tmp_path, PAIR | {"large": large}))
+    assert pair.large.base_url == same
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"base_url": "http://user:hunter2@h/v1"},
+        {"base_url": "http://hunter2@h:abc/v1"},
+        {"base_url": "//user:hunter2@h/v1"},
+        {"base_url": "http://h/v1?key=hunter2"},
+        {"base_url": ["http://h/hunter2"]},
+        {"api_key_env": "sk-hunter2"},
+        {"device": 1, "dtype": "http://user:hunter2@h/v1"},
+        {"api_key": "hunter2"},
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_repeated(tmp_path, large):
+    with pytest.raises(ConfigError) as error:
+        load_pair_config(write(tmp_path, PAIR | {"large": {"model": "x"} | large}))
+    assert "large." in str(error.value)
+    assert "hunter2" not in "".join(traceback.format_exception(error.value))
