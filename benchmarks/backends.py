@@ -195,11 +195,19 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="langgraph_mai.benchmarks.backends", description=__doc__)
     parser.add_argument("--pair", default="demo-vllm", help="what is measured")
     parser.add_argument("--reference", default="demo", help="the same weights on transformers")
-    parser.add_argument("--questions", type=int, default=200, metavar="N")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N")
-    parser.add_argument("--block", type=int, default=32, help="block size of the engine's KV cache")
+    parser.add_argument("--questions", type=_count, default=200, metavar="N")
+    parser.add_argument("--rounds", type=_count, default=3, metavar="N")
+    parser.add_argument(
+        "--block", type=_count, default=32, help="block size of the engine's KV cache"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write backends.json there")
     return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, not {text!r}")
+    return int(text)
 
 
 def _say(text: str) -> None:

@@ -38,18 +38,33 @@ class Settings:
         Raises:
             ValueError: One is out of range.
         """
-        if self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}.")
-        if not 0 <= self.temperature < math.inf:
+        _check_whole("max_tokens", self.max_tokens, 1, None)
+        if self.seed is not None:
+            _check_whole("seed", self.seed, 0, (1 << 63) - 1)
+        _check_whole("top_logprobs", self.top_logprobs, 0, 20)
+        number = isinstance(self.temperature, int | float)
+        if not number or not 0 <= self.temperature < math.inf:
             raise ValueError(
-                f"The temperature must be a number from 0 upwards, which {self.temperature} is not."
+                f"The temperature must be a number from 0 upwards, not {self.temperature!r}."
             )
-        if self.seed is not None and self.seed < 0:
-            raise ValueError(f"The seed must not be negative, as {self.seed} is.")
-        if not 0 <= self.top_logprobs <= 20:
-            raise ValueError(f"top_logprobs must be from 0 to 20, not {self.top_logprobs}.")
-        if "" in self.stop:
-            raise ValueError("A stop string must not be empty.")
+        for text in self.stop:
+            if not isinstance(text, str) or not text or not _is_encodable(text):
+                raise ValueError(f"A stop string must be a text that is not empty, not {text!r}.")
+
+
+def _check_whole(name: str, value: object, least: int, most: int | None) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
+        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be a whole number, {allowed}, not {value!r}.")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

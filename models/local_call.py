@@ -1,5 +1,7 @@
 """One call of a local chat model: its limits while it runs, its messages when it is done."""
 
+import math
+import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -8,6 +10,18 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from .completion import Completion, chat_result, last_chat_chunk
 from .errors import CallTimeoutError
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuse what is no number of seconds that a call can be given.
+
+    Raises:
+        ValueError: Not a number, or not above 0 and finite.
+    """
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is None or (number and 0 < timeout < math.inf):  # type: ignore[operator]
+        return
+    raise ValueError(f"The timeout must be a number of seconds above 0, not {timeout!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +46,8 @@ class LocalCall:
         """Seconds left, None without a limit."""
         if self.timeout is None:
             return None
-        return max(0.0, self.started + self.timeout - time.monotonic())
+        left = self.started + self.timeout - time.monotonic()
+        return min(max(0.0, left), threading.TIMEOUT_MAX)
 
     def too_slow(self) -> CallTimeoutError:
         """The error for a call that used up its time."""

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from .completion import Piece, chat_chunk
 from .images import block_image, shrink_image
-from .local_call import LocalCall
+from .local_call import LocalCall, check_timeout
 
 # Every chat model of LangChain is given these; a local one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
@@ -104,8 +104,7 @@ class LocalChat(BaseChatModel):
             )
         own = {name: given[name] for name in names if given.get(name) is not None}
         settings = {name: getattr(self, name) for name in names} | own
-        if settings["timeout"] is not None and settings["timeout"] <= 0:
-            raise ValueError("The timeout must be more than 0 seconds.")
+        check_timeout(settings["timeout"])
         stop = self.stop if stop is None else stop
         settings["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
         return settings

@@ -79,7 +79,9 @@ class Shortening:
         if self._before and self._before[1] > refused.length:
             each = (self._before[0] - characters) / (self._before[1] - refused.length)
         self._before = (characters, refused.length)
-        excess = refused.length + refused.answer - refused.limit
+        # An answer with little room is shorter; a reasoning with none is lost.
+        answer = min(refused.answer, refused.limit // 4)
+        excess = refused.length + answer - refused.limit
         return characters - max(1, characters // 16, math.ceil(excess * each))
 
 

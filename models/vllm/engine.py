@@ -9,7 +9,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ from .outputs import Output
 
 _Result = TypeVar("_Result")
 
+_MOST_TOKENS = (1 << 31) - 1
+
 
 class Engine:
     """One running engine, shared by everyone who asks for it.
@@ -48,12 +50,17 @@ class Engine:
         self.name = spec.model
         self._processor = _processor(spec)
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._answers: set[Future[Any]] = set()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name=f"vllm-{spec.model}", daemon=True
         )
         self._thread.start()
         try:
-            self._llm: AsyncLLM = self._run(_start(spec)).result()
+            self._llm: AsyncLLM = asyncio.run_coroutine_threadsafe(
+                _start(spec), self._loop
+            ).result()
         except BaseException:
             self._end_loop()
             raise
@@ -65,10 +72,16 @@ class Engine:
 
     def close(self) -> None:
         """End the engine's processes; calls under way fail."""
-        if self._thread.is_alive():
-            with suppress(Exception):
-                self._run(_shut_down(self._llm)).result(timeout=60)
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        with suppress(Exception):
+            ended = asyncio.run_coroutine_threadsafe(_shut_down(self._llm), self._loop)
+            ended.result(timeout=60)
         self._end_loop()
+        for answer in list(self._answers):
+            _fail(answer, self._unloaded())
         # vLLM shuts down once more when its object is freed, which fails as the interpreter ends.
         del self._llm
         gc.collect()
@@ -88,11 +101,11 @@ class Engine:
             settings: How to generate.
             on_piece: Called for every piece of output, in the engine's thread.
         """
-        return self._run(self._generate(turns, images, settings, on_piece))
+        return self._answer(self._generate(turns, images, settings, on_piece))
 
     def count_tokens(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> int:
         """Tokens of a prompt, those of pictures included."""
-        prompt = self._run(self._render(turns, images)).result()
+        prompt = self._answer(self._render(turns, images)).result()
         return len(prompt["prompt_token_ids"])
 
     def token_ids(self, text: str) -> list[int]:
@@ -164,20 +177,49 @@ class Engine:
             length=length,
         )
 
-    def _run(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+    def _answer(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        """Start a coroutine. The future resolves in any case; cancelled, it cancels the work."""
+        answer: Future[_Result] = Future()
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise self._unloaded()
+            self._answers.add(answer)
+            working = asyncio.run_coroutine_threadsafe(self._resolve(answer, work), self._loop)
+
+        def end(done: Future[_Result]) -> None:
+            self._answers.discard(done)
+            if done.cancelled():
+                working.cancel()
+
+        answer.add_done_callback(end)
+        return answer
+
+    async def _resolve(self, answer: Future[_Result], work: Coroutine[Any, Any, _Result]) -> None:
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError as error:
-            work.close()
-            raise ModelError(
-                f"The model {self.name!r} was unloaded as a call began; call again."
-            ) from error
+            result = await work
+        except asyncio.CancelledError:  # by the caller, who has gone, or by the end of the engine
+            _fail(answer, self._unloaded())
+            raise
+        except Exception as error:  # noqa: BLE001  the caller gets it
+            _fail(answer, error)
+        else:
+            with suppress(InvalidStateError):  # the caller gave up at this moment
+                answer.set_result(result)
+
+    def _unloaded(self) -> ModelError:
+        return ModelError(f"The model {self.name!r} was unloaded during the call; call again.")
 
     def _end_loop(self) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+def _fail(answer: Future[Any], error: Exception) -> None:
+    with suppress(InvalidStateError):
+        answer.set_exception(error)
 
 
 async def _start(spec: EngineSpec) -> AsyncLLM:
@@ -200,7 +242,7 @@ def _processor(spec: EngineSpec) -> Any:
 
 def _sampling(settings: Settings) -> SamplingParams:
     return SamplingParams(
-        max_tokens=settings.max_tokens,
+        max_tokens=min(settings.max_tokens, _MOST_TOKENS),
         temperature=settings.temperature,
         seed=settings.seed,
         stop=list(settings.stop) or None,

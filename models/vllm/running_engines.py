@@ -1,6 +1,7 @@
 """The process-wide cache of running engines. It does not import vLLM by itself."""
 
 import atexit
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _engines: dict[EngineSpec, "Engine"] = {}
+_inherited: list["Engine"] = []  # kept, because freeing them would end them for the parent
 
 
 def get_engine(spec: EngineSpec) -> "Engine":
@@ -56,6 +58,18 @@ def release_all() -> None:
     """End every engine of this process."""
     for spec in list(_engines):
         release_engine(spec)
+
+
+def _leave_to_the_parent() -> None:
+    """In a forked process: the engines are the parent's, and their threads are not here."""
+    global _lock  # noqa: PLW0603  another thread of the parent's may have held it
+    _lock = threading.Lock()
+    _inherited.extend(_engines.values())
+    _engines.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 def _start(spec: EngineSpec) -> "Engine":

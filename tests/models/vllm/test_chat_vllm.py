@@ -192,7 +192,7 @@ def test_instances_that_ask_for_the_same_share_the_engine(vllm_pair, items):
         ({"engine": {"max_model_length": 10}}, r"no engine option 'max_model_length'; did you"),
         ({"engine": {"dtype": "float32"}}, "set by the model's own 'dtype'"),
         ({"engine": {"max_model_len": 10**9}}, "max_model_len"),
-        ({"device": "cuda:3"}, "The device 'cuda:3' cannot be had"),
+        ({"device": "cuda:3"}, "The device 'cuda:3' of .* cannot be had"),
         ({"model": "/nowhere/at/all"}, "/nowhere/at/all"),
     ],
 )
@@ -208,3 +208,31 @@ def test_unknown_settings_are_refused_by_name():
         ChatVLLM(model="x", memorry=1)
     with pytest.raises(ValueError, match="does not know 'top_k'"):
         ChatVLLM(model="x").invoke("Hi", top_k=1)
+
+
+def test_a_setting_of_the_wrong_kind_does_no_harm_to_others(small, items):
+    for wrong in ({"max_tokens": 5.0}, {"seed": 1.5}, {"stop": [b"x"]}, {"seed": 1 << 64}):
+        with pytest.raises(ValueError, match="must be"):
+            small.invoke(asked(items[0]), **wrong)
+    assert small.invoke(asked(items[0]), max_tokens=10**30, timeout=120).content
+    with pytest.raises(ModelError, match="temperature"):
+        small.invoke(asked(items[0]), temperature=2.5)
+
+
+async def test_calls_under_way_at_an_unload_fail_with_a_sentence(small, items):
+    prompt = asked(items[7])
+    own = small.model_copy(update={"memory": 0.05}).load()
+    awaited = [asyncio.ensure_future(own.ainvoke(prompt)) for _ in range(8)]
+    sync = [asyncio.to_thread(own.invoke, prompt) for _ in range(4)]
+    calls = [*awaited, *map(asyncio.ensure_future, sync)]
+    await asyncio.sleep(0.02)
+    await asyncio.to_thread(own.unload)
+    async with asyncio.timeout(60):
+        done = await asyncio.gather(*calls, return_exceptions=True)
+    for one in done:
+        # Some may have been answered in time, or have started the engine anew.
+        if isinstance(one, BaseException):
+            assert isinstance(one, ModelError)
+            assert "was unloaded" in str(one)
+    assert own.invoke(prompt).content
+    own.unload()
