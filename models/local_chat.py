@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from PIL import Image
@@ -48,6 +49,8 @@ class LocalChat(BaseChatModel):
     """
 
     takes_timeout: ClassVar[bool] = True
+    provider: ClassVar[str]
+    """What runs the checkpoint, as traces name it."""
 
     model: str
     revision: str | None = None
@@ -78,6 +81,15 @@ class LocalChat(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in sorted(own_settings(type(self)))}
+
+    @property
+    def _llm_type(self) -> str:
+        return f"langgraph-mai-{self.provider}"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = super()._get_ls_params(stop=stop, **kwargs)
+        params["ls_provider"] = self.provider
+        return params
 
     def _call_settings(
         self,

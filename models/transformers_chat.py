@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
+from langchain_core.language_models.base import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables.config import RunnableConfig
 from pydantic import Field
@@ -39,25 +39,10 @@ class ChatTransformers(LocalChat):
         >>> model = ChatTransformers(model="Qwen/Qwen3-VL-2B-Instruct", dtype="bfloat16")
         >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
 
-    Attributes:
-        model: Local folder or hub name of a checkpoint. Per call: `model=`.
-        revision: Branch, tag or commit of a hub model.
-        dtype: "auto" (the checkpoint's own), "float32", "bfloat16" or "float16".
-        device: "auto" (a CUDA GPU if there is one, else the CPU), "cpu", "cuda", "cuda:1", "mps".
+    Attributes (besides those of every `LocalChat`; a call may also have its own `model=`):
         attention: Attention implementation of transformers (sdpa, eager, ...), None for its choice.
         threads: CPU threads of this model. None: one for models of fewer than 50 million parameters
             (more would mostly wait for each other), torch's own number for others.
-        max_pixels: Images with more pixels are shrunk to this; None leaves it to the processor.
-        max_tokens: Limit on the output, in tokens. Per call: `max_tokens=`.
-        temperature: 0 takes the likeliest token; above, tokens are drawn. The sampling settings
-            that a checkpoint brings are not used. Per call: `temperature=`.
-        seed: Makes drawing repeatable: same input, same output. Per call: `seed=`.
-        stop: The output ends before the first of these strings. Per call: `stop=`.
-        timeout: Seconds a call may take once the model is loaded, waiting for other calls included.
-            Per call: `timeout=`.
-        logprobs: Whether `response_metadata["logprobs"]` gets `{"content": [...]}` with an entry
-            `{"token", "bytes", "logprob", "top_logprobs"}` a token of the output (without its end
-            token), in the form ChatOpenAI uses. Per call: `logprobs=`.
         batch_size: How many calls go through the model at once, padded on the left: those of one
             `batch` or `abatch` (`max_concurrency` in the config lowers it there), and any that are
             made at the same time. In float32 the outputs are those of single calls.
@@ -66,9 +51,9 @@ class ChatTransformers(LocalChat):
             like one of them, pictures included, computes only the rest, with the same output.
             None takes an eighth of the memory that is free once the model is loaded; 0 turns it
             off. Of instances that share a model, each keeps it below its own bound as it stores.
-        allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
 
+    provider: ClassVar[str] = "transformers"
     listens_to_stop_signal: ClassVar[bool] = True
     """Whether calls end early when a `StopSignal` asks them to."""
 
@@ -91,15 +76,6 @@ class ChatTransformers(LocalChat):
     def unload(self) -> None:
         """Free the weights, for all instances that share them; the next call loads them again."""
         release_engine(self._spec())
-
-    @property
-    def _llm_type(self) -> str:
-        return "langgraph-mai-transformers"
-
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = super()._get_ls_params(stop=stop, **kwargs)
-        params["ls_provider"] = "transformers"
-        return params
 
     def get_token_ids(self, text: str) -> list[int]:
         """Token ids of a bare text, by the model's own tokenizer (loads the model)."""

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
+from langchain_core.language_models.base import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables.config import RunnableConfig, get_config_list
 from pydantic import Field
@@ -33,13 +33,15 @@ class ChatVLLM(LocalChat):
         >>> model = ChatVLLM(model="Qwen/Qwen3-VL-8B-Instruct", memory=0.6)
         >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
 
-    Attributes:
+    Attributes (besides those of every `LocalChat`):
         memory: Share of the GPU's memory that the engine takes, for weights and KV cache. The
             shares of all engines on one GPU must not exceed 1.
         max_images: Images that one prompt may hold; vLLM reserves memory for them.
         engine: Engine options by vLLM's own names. Some that matter: `max_model_len` (default: what
             fits), `tensor_parallel_size`, `max_num_seqs`, `quantization`, `enforce_eager`.
     """
+
+    provider: ClassVar[str] = "vllm"
 
     memory: float = Field(default=0.9, gt=0, le=1)
     max_images: int = Field(default=8, gt=0)
@@ -58,15 +60,6 @@ class ChatVLLM(LocalChat):
     def unload(self) -> None:
         """End the engine, for all instances that share it; the next call starts it again."""
         release_engine(self._spec())
-
-    @property
-    def _llm_type(self) -> str:
-        return "langgraph-mai-vllm"
-
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = super()._get_ls_params(stop=stop, **kwargs)
-        params["ls_provider"] = "vllm"
-        return params
 
     def get_token_ids(self, text: str) -> list[int]:
         """Token ids of a bare text, by the model's own tokenizer (starts the engine)."""
