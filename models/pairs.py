@@ -15,6 +15,7 @@ from ..configs import (
     load_pair_config,
     load_prompts,
 )
+from .server.api_key import checked_key
 from .weights import model_weights
 
 
@@ -95,5 +96,8 @@ def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
     except ImportError as error:
         raise ConfigError(str(error)) from error
     # A key of the environment's for another service must not reach this server.
-    key = os.environ.get(config.api_key_env) or "none"
+    try:
+        key = checked_key(os.environ.get(config.api_key_env), f"${config.api_key_env}")
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     return ChatServer(**common, base_url=config.base_url, api_key=key, max_retries=config.retries)

@@ -1,9 +1,12 @@
 """`ChatServer`: a model on an OpenAI-compatible server as a LangChain chat model."""
 
 import asyncio
+import hashlib
+import json
 import os
 import queue
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -13,13 +16,16 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
-from .server.background_loop import BackgroundLoop
+from ..configs.server_address import server_address
+from .errors import ModelError
+from .server.api_key import checked_header, checked_key
 from .server.pictures import count_pictures, inline_pictures
 
 try:
     from langchain_openai import ChatOpenAI
 
-    from .server.client import NO_KEY, make_client
+    from .server.client import ServerSettings
+    from .server.connection import Connection
     from .server.exchange import Exchange
     from .server.failures import Asked, no_completion, unknown_model
 except ImportError as error:
@@ -32,6 +38,16 @@ __all__ = ["ChatServer"]
 
 KEY_VARIABLE = "VLLM_API_KEY"
 """The environment variable that a key is taken from if none is given."""
+
+
+_ORGANIZATION = "give the header OpenAI-Organization in default_headers"
+_WITHOUT_EFFECT = {
+    "http_client": "give http_async_client, as it sends everything from one event loop",
+    "openai_organization": _ORGANIZATION,
+    "organization": _ORGANIZATION,
+    "http_socket_options": "give an http_async_client that has them",
+}
+"""Settings of ChatOpenAI that would be silently ignored, and what to give instead."""
 
 
 class ChatServer(ChatOpenAI):
@@ -65,7 +81,8 @@ class ChatServer(ChatOpenAI):
     max_pixels: int | None = Field(default=None, gt=0)
     allow_fetch: bool = False
 
-    _background: BackgroundLoop = PrivateAttr()
+    _connection: Connection | None = PrivateAttr(default=None)
+    _locks: dict[int, threading.Lock] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -85,24 +102,26 @@ class ChatServer(ChatOpenAI):
             "openai_proxy": None,
             "stream_chunk_timeout": None,
         }
-        key = given["api_key"] or os.environ.get(KEY_VARIABLE) or NO_KEY
-        return {**defaults, **values, **given, "api_key": key}
+        if not given["api_key"]:
+            given["api_key"] = _key(os.environ.get(KEY_VARIABLE), f"${KEY_VARIABLE}")
+        given["api_key"] = SecretStr(_key(given["api_key"]))
+        given["base_url"] = _address(given["base_url"])
+        return {**defaults, **values, **given}
 
     @model_validator(mode="after")
     def _own_client(self) -> Self:
-        client = make_client(
-            str(self.openai_api_base),
-            self._key(),
-            max_retries=2 if self.max_retries is None else self.max_retries,
-            headers=self.default_headers,
-            query=self.default_query,
-            proxy=self.openai_proxy,
-        )
-        self.root_async_client, self.async_client = client, client.chat.completions
+        if self.openai_proxy:  # those that ChatOpenAI made for it
+            self.http_client = self.http_async_client = None
         self.root_client = self.client = None  # it would carry what the environment says
         self.openai_organization = None
-        self._background = BackgroundLoop(client.close)
+        self._connected()
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other settings, by either of their names."""
+        names = {field.alias: name for name, field in type(self).model_fields.items()}
+        changed = {names.get(name, name): value for name, value in (update or {}).items()}
+        return super().model_copy(update=changed, deep=deep)
 
     def load(self) -> "ChatServer":
         """Ask the server whether it is there and has the model; returns the model itself.
@@ -111,7 +130,7 @@ class ChatServer(ChatOpenAI):
             ModelError: It cannot be reached, refuses the key, or has no such model.
         """
         exchange = self._exchange({})
-        served = self._background.submit(exchange.served_models()).result()
+        served = exchange.submit(exchange.served_models()).result()
         if self.model_name not in served:
             raise unknown_model(exchange.asked, served)
         return self
@@ -128,7 +147,10 @@ class ChatServer(ChatOpenAI):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         own = {"base_url": self.openai_api_base, "max_pixels": self.max_pixels}
-        return {**super()._identifying_params, **own}
+        # Only told apart: their values may be secrets.
+        sent = {"headers": self.default_headers, "query": self.default_query}
+        digests = {name: _digest(values) for name, values in sent.items() if values}
+        return {**super()._identifying_params, **own, **digests}
 
     def _get_request_payload(
         self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any
@@ -158,7 +180,7 @@ class ChatServer(ChatOpenAI):
     ) -> ChatResult:
         exchange = self._exchange(kwargs, messages)
         answer = self._answer(exchange, self._inline(messages), stop)
-        answering = self._background.submit(answer)
+        answering = exchange.submit(answer)
         try:
             return answering.result()
         finally:
@@ -173,7 +195,7 @@ class ChatServer(ChatOpenAI):
     ) -> ChatResult:
         exchange = self._exchange(kwargs, messages)
         inlined = await asyncio.to_thread(self._inline, messages)
-        answering = self._background.submit(self._answer(exchange, inlined, stop))
+        answering = exchange.submit(self._answer(exchange, inlined, stop))
         return await asyncio.wrap_future(answering)
 
     def _stream(
@@ -185,9 +207,7 @@ class ChatServer(ChatOpenAI):
     ) -> Iterator[ChatGenerationChunk]:
         exchange = self._exchange(kwargs, messages)
         chunks: queue.SimpleQueue[ChatGenerationChunk | None] = queue.SimpleQueue()
-        writing = self._background.submit(
-            self._write(exchange, self._inline(messages), stop, chunks.put)
-        )
+        writing = exchange.submit(self._write(exchange, self._inline(messages), stop, chunks.put))
         writing.add_done_callback(lambda _: chunks.put(None))
         try:
             while chunk := chunks.get():
@@ -214,7 +234,7 @@ class ChatServer(ChatOpenAI):
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)
 
         inlined = await asyncio.to_thread(self._inline, messages)
-        writing = self._background.submit(self._write(exchange, inlined, stop, hand_over))
+        writing = exchange.submit(self._write(exchange, inlined, stop, hand_over))
         writing.add_done_callback(lambda _: hand_over(None))
         try:
             while chunk := await chunks.get():
@@ -230,19 +250,20 @@ class ChatServer(ChatOpenAI):
         settings = dict(settings)
         timeout: Any = settings.pop("timeout", None)
         timeout = self.request_timeout if timeout is None else timeout
-        if not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
-            raise ValueError("The timeout must be more than 0 seconds, as one number.")
+        if timeout is not None:
+            _check_timeout(timeout)
         limit = settings.pop("max_completion_tokens", None)
         if limit is not None:
             settings["max_tokens"] = limit
+        connection = self._connected()
         asked = Asked(
-            address=str(self.openai_api_base),
+            address=connection.settings.base_url,
             model=settings.get("model") or self.model_name,
-            key=self._key(),
+            key=connection.settings.api_key,
             pictures=count_pictures(messages),
         )
         return Exchange(
-            self.root_async_client,
+            connection,
             asked,
             settings,
             max_tokens=settings.get("max_tokens") or self.max_tokens,
@@ -266,14 +287,76 @@ class ChatServer(ChatOpenAI):
     def _inline(self, messages: list[BaseMessage]) -> list[BaseMessage]:
         return inline_pictures(messages, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch)
 
-    def _key(self) -> str:
-        key: Any = self.openai_api_key
-        return key.get_secret_value() if isinstance(key, SecretStr) else NO_KEY
+    def _connected(self) -> Connection:
+        """The connection of the settings as they are now, in the process that runs now."""
+        settings = ServerSettings(
+            base_url=_address(self.openai_api_base),
+            api_key=_key(self.openai_api_key),
+            max_retries=2 if self.max_retries is None else self.max_retries,
+            headers=_headers(self.default_headers),
+            query=self.default_query,
+            proxy=self.openai_proxy,
+            http_client=self.http_async_client,
+        )
+        # A lock for each process: a fork may have left the parent's locked.
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            now = self._connection
+            if now is None or now.settings != settings or not now.is_of_this_process:
+                try:
+                    now = self._connection = Connection(settings, now)
+                except ValueError as error:
+                    raise ModelError(str(error)) from error
+            self.root_async_client, self.async_client = now.client, now.client.chat.completions
+            return now
+
+
+def _address(base_url: object) -> str:
+    try:
+        return server_address(str(base_url))
+    except ValueError as error:
+        raise ModelError(f"The base_url of a ChatServer {error}.") from error
+
+
+def _key(api_key: object, name: str = "api_key") -> str:
+    key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key
+    try:
+        return checked_key(key, name)
+    except ValueError as error:
+        raise ModelError(str(error)) from error
+
+
+def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    try:
+        return {
+            name: checked_header(value, f"The header {name!r} in default_headers")
+            if isinstance(value, str)
+            else value  # openai's mark for a header to leave out
+            for name, value in (headers or {}).items()
+        }
+    except ValueError as error:
+        raise ModelError(str(error)) from error
+
+
+def _digest(values: Mapping[str, object]) -> str:
+    text = json.dumps(dict(values), sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_timeout(seconds: object) -> None:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not (is_number and 0 < seconds <= threading.TIMEOUT_MAX):
+        raise ValueError(
+            f"The timeout must be more than 0 seconds and at most {threading.TIMEOUT_MAX:.0f}, as "
+            "one number; leave it out for no limit."
+        )
 
 
 def _check_known(kind: type[ChatOpenAI], values: dict[str, Any]) -> None:
     """Refuse a misspelt setting, which ChatOpenAI would send to the server with every call."""
     aliases = {str(field.alias) for field in kind.model_fields.values() if field.alias}
+    for name, instead in _WITHOUT_EFFECT.items():
+        if values.get(name):
+            raise TypeError(f"ChatServer does not use {name}; {instead}.")
     unknown = sorted(set(values) - set(kind.model_fields) - aliases)
     if unknown:
         key = " (give the key itself as api_key)" if "api_key_env" in unknown else ""

@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         owner = self.server.owner
         headers = {name.lower(): value for name, value in self.headers.items()}
         owner.requests.append({"path": self.path, "headers": headers, "body": body})
-        if self.path != "/v1/chat/completions":
+        if self.path.partition("?")[0] != "/v1/chat/completions":
             return self.reply(404, {"detail": "Not Found"})
         if body["model"] not in owner.models:
             message = f"The model `{body['model']}` does not exist."
@@ -228,6 +228,19 @@ def page(handler: Handler, _body: dict[str, Any]) -> None:
 def replies(body: Any) -> Behaviour:
     """Any JSON."""
     return lambda handler, _body: handler.reply(200, body)
+
+
+def sends(data: bytes, kind: str = "application/json") -> Behaviour:
+    """Any bytes, as JSON or, with the kind `text/event-stream`, as a stream."""
+
+    def behave(handler: Handler, _body: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", kind)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    return behave
 
 
 def has_context(limit: int, behaviour: Behaviour, *, exact: bool = True) -> Behaviour:

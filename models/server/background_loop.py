@@ -6,6 +6,7 @@ also gives blocking calls what only a loop can do: end a request in mid-air.
 """
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,11 +15,14 @@ from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
 
+_END_SECONDS = 5.0
+
 
 class BackgroundLoop:
     """Runs coroutines in a daemon thread that starts with the first one.
 
-    The thread ends when the object is no longer referred to.
+    The thread ends when the object is no longer referred to. A forked child has no such thread: it
+    needs an object of its own.
     """
 
     def __init__(self, close: Callable[[], Awaitable[object]]) -> None:
@@ -43,7 +47,7 @@ class BackgroundLoop:
                     target=_run, args=(self._loop,), name="langgraph-mai-server", daemon=True
                 )
                 thread.start()
-                weakref.finalize(self, _end, self._loop, self._close)
+                weakref.finalize(self, _end, self._loop, self._close, os.getpid())
             return self._loop
 
 
@@ -53,11 +57,17 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def _end(loop: asyncio.AbstractEventLoop, close: Callable[[], Awaitable[object]]) -> None:
+def _end(loop: asyncio.AbstractEventLoop, close: Callable[[], Awaitable[object]], pid: int) -> None:
+    if pid != os.getpid():  # a forked child: the loop runs in its parent
+        return
+
     async def end() -> None:
         try:
             await close()
             await loop.shutdown_asyncgens()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            if left:  # generators that the garbage collector found are closed by tasks
+                await asyncio.wait(left, timeout=_END_SECONDS)
         finally:
             loop.stop()
 

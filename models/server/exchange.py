@@ -2,17 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from ..errors import CallTimeoutError, ModelError
+from .connection import Connection
 from .context_length import read_overflow
 from .failures import Asked, broke_off, explain, no_completion
+
+_Result = TypeVar("_Result")
 
 LIST_SECONDS = 10.0
 """How long a server may take to list its models."""
@@ -23,7 +27,7 @@ class Exchange:
     """A call under way; its coroutines run in the model's own event loop.
 
     Attributes:
-        client: The server's client.
+        connection: The server's client and its loop.
         asked: What is asked of whom.
         settings: Settings of the call, as the server knows them.
         max_tokens: How long the answer may be; None for as long as there is room.
@@ -31,12 +35,16 @@ class Exchange:
         started: When it began, on the monotonic clock.
     """
 
-    client: openai.AsyncOpenAI
+    connection: Connection
     asked: Asked
     settings: dict[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
     timeout: float | None = None
     started: float = field(default_factory=time.monotonic)
+
+    def submit(self, work: Coroutine[Any, Any, _Result]) -> "Future[_Result]":
+        """Start one of its coroutines in the loop that it belongs to."""
+        return self.connection.loop.submit(work)
 
     async def complete(self, generate: Callable[..., Awaitable[ChatResult]]) -> ChatResult:
         """Get the whole answer.
@@ -140,12 +148,12 @@ class Exchange:
             return None
         try:
             return await self._listed()
-        except (openai.OpenAIError, ModelError, ValueError):
+        except Exception:  # noqa: BLE001  the error that asked for the names says more than one about them
             return None
 
     async def _listed(self) -> list[str]:
         try:
-            page = await self.client.models.list(timeout=LIST_SECONDS)
+            page = await self.connection.client.models.list(timeout=LIST_SECONDS)
             return [str(model.id) for model in page.data]
         except (AttributeError, TypeError) as error:  # all that the client says of other answers
             raise no_completion(self.asked, "it lists no models") from error

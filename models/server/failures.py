@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import openai
 
 from ..errors import ContextLengthError, ModelError, UnreachableError
-from .client import NO_KEY
+from .api_key import NO_KEY
 from .context_length import Overflow, read_overflow
+from .secrets import body_without_key, without_key
 
 _QUOTED = 300
 
@@ -41,7 +42,7 @@ def explain(error: Exception, asked: Asked, served: Sequence[str] | None = None)
         served: Names of the models that the server has; None if it does not say.
 
     Returns:
-        A `ModelError`; `error` itself if it has nothing to do with the server.
+        A `ModelError`; `error` itself if the call was wrong before anything was sent.
     """
     _hide(error, asked.key)
     server = f"The server at {asked.address}"
@@ -79,7 +80,26 @@ def explain(error: Exception, asked: Asked, served: Sequence[str] | None = None)
             return UnreachableError(f"{server} broke off its answer ({said}); see its log.")
     if type(error).__module__.partition(".")[0].startswith("http"):  # httpx, or what is below it
         return _connection(error, asked)
-    return error
+    return _unforeseen(error, said, asked)
+
+
+def _unforeseen(error: Exception, said: str, asked: Asked) -> Exception:
+    """The error for what neither the client nor the server calls one."""
+    match error:
+        case openai.OpenAIError():  # an answer that was to have a certain form
+            return ModelError(
+                f"The server at {asked.address} gave an answer that cannot be used ({said}); raise "
+                "max_tokens, or change what is asked."
+            )
+        case UnicodeEncodeError():
+            return ModelError(
+                f"The request to {asked.model!r} holds half a character "
+                f"({error.object[error.start]!a}): its text was decoded wrongly, so read it as "
+                "UTF-8."
+            )
+        case TypeError() if "unexpected keyword argument" in said:
+            return error
+    return no_completion(asked, f"{type(error).__name__}: {said}")
 
 
 def no_completion(asked: Asked, found: str) -> ModelError:
@@ -182,7 +202,7 @@ def _said(error: Exception) -> str:
 def _shortened(text: str, key: str) -> str:
     if "<html" in text[:1000].lower() or "<!doctype" in text[:1000].lower():
         return "a web page"
-    line = " ".join(_without(text, key).split()).rstrip(".")
+    line = " ".join(without_key(text, key).split()).rstrip(".")
     return line if len(line) <= _QUOTED else line[: _QUOTED - 3] + "..."
 
 
@@ -198,13 +218,8 @@ def _hide(error: Exception, key: str) -> None:
     """Take a key that the server repeated out of an error and its causes."""
     for cause in _causes(error):
         cause.args = tuple(
-            _without(arg, key) if isinstance(arg, str) else arg for arg in cause.args
+            without_key(arg, key) if isinstance(arg, str) else arg for arg in cause.args
         )
         if isinstance(cause, openai.APIError):
-            cause.message = _without(cause.message, key)
-            if cause.body is not None:
-                cause.body = json.loads(_without(json.dumps(cause.body), key))
-
-
-def _without(text: str, key: str) -> str:
-    return text.replace(key, "***") if key and key != NO_KEY else text
+            cause.message = without_key(cause.message, key)
+            cause.body = body_without_key(cause.body, key)
