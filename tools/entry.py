@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -55,9 +56,19 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     A KeyboardInterrupt would be raised wherever the main thread is: inside an import or a library's
     C code, which swallow it, or while it waits for a model that nothing else can stop.
     """
+    _terminate_children()
     show_cursor = b"\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else b""
     os.write(2, show_cursor + b"Stopped.\n")
     os._exit(INTERRUPTED)
+
+
+def _terminate_children() -> None:
+    """Ask processes that this one started to end, such as an engine that is still starting."""
+    # The signal may have come while they were being imported or started.
+    with suppress(AttributeError, OSError, ValueError):
+        if multiprocessing := sys.modules.get("multiprocessing"):
+            for child in multiprocessing.active_children():
+                child.terminate()
 
 
 def _leave(code: int) -> None:

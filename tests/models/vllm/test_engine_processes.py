@@ -1,4 +1,4 @@
-"""vLLM's processes end with the process that started them, however that ends."""
+"""vLLM's processes end with the process that started them, however and whenever that ends."""
 
 import os
 import signal
@@ -28,6 +28,39 @@ ENDS = {
     "killed": "os.kill(os.getpid(), 9)",
     "interrupted": "os.kill(os.getpid(), 2); time.sleep(600)",
 }
+
+
+MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds", "plugins"),
+    [
+        (signal.SIGKILL, 0.0, None),
+        (signal.SIGKILL, 3.0, ""),
+        (signal.SIGKILL, 6.0, "lora_filesystem_resolver"),
+        (signal.SIGINT, 0.0, "lora_filesystem_resolver"),
+        (signal.SIGINT, 4.0, None),
+    ],
+)
+def test_no_process_is_left_of_a_start_that_was_ended(sent, seconds, plugins):
+    """Whichever of vLLM's plugins the user allows."""
+    environment = {} if plugins is None else {"VLLM_PLUGINS": plugins}
+    with subprocess.Popen(
+        [*MAI, "ask", "How many?", "--pair", "demo-vllm"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | environment,
+    ) as process:
+        while not (below := psutil.Process(process.pid).children(recursive=True)):
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(seconds)
+        below += psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(sent)
+        process.wait(60)
+    _, alive = psutil.wait_procs(set(below), timeout=60)
+    assert not alive
 
 
 @pytest.mark.parametrize("end", ENDS)
