@@ -88,10 +88,16 @@ class PairConfig(Frozen):
     @model_validator(mode="after")
     def _is_complete(self) -> "PairConfig":
         for role in ("small", "large"):
+            # Here, where the message does not show what was given.
+            if "hf_token" in getattr(self, role).engine:
+                raise ValueError(
+                    f"{role}.engine.hf_token would be a key in a file; set HF_TOKEN in the "
+                    "environment instead"
+                )
             if self.backend_of(role) == "server" and getattr(self, role).base_url is None:
                 raise ValueError(f"the backend server needs {role}.base_url, such as {EXAMPLE}")
         shared = [role for role in ("small", "large") if self.backend_of(role) == "vllm"]
-        if len(shared) == 2 and self.small.device == self.large.device:
+        if len(shared) == 2 and self.on_one_device:
             total = self.memory_of("small") + self.memory_of("large")
             if total > 1:
                 raise ValueError(
@@ -99,6 +105,13 @@ class PairConfig(Frozen):
                     "they must not exceed 1"
                 )
         return self
+
+    @property
+    def on_one_device(self) -> bool:
+        """Whether both models are on the same device, as far as their settings tell."""
+        first_gpu = {"auto", "cuda", "cuda:0"}
+        devices = {self.small.device, self.large.device}
+        return len(devices) == 1 or devices <= first_gpu
 
     def backend_of(self, role: str) -> Backend:
         """What runs the model of a role."""

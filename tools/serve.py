@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import socket
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,7 +61,7 @@ def serve(
     environ = quiet_defaults() | os.environ
     config = load_pair_config(pair)
     roles = _roles(config, pair, only)
-    file = _file_to_write(write, pair, roles)
+    file = _file_to_write(write, pair, complete=_is_complete(config, roles))
     ports = _free_ports(host, port, roles)
     specs = {role: _server_spec(config, role, host, ports[role]) for role in roles}
     _check_engines(specs)
@@ -119,7 +117,7 @@ def _roles(pair: PairConfig, name: str, only: str | None) -> list[str]:
             "demo-vllm (see `mai pairs`)."
         )
     total = sum(pair.memory_of(role) for role in roles)
-    if len(roles) > 1 and pair.small.device == pair.large.device and total > 1:
+    if len(roles) > 1 and pair.on_one_device and total > 1:
         raise UsageError(
             f"small.memory and large.memory of the pair {name!r} are shares of one GPU and add up "
             f"to {total:g}; they must not exceed 1."
@@ -127,12 +125,18 @@ def _roles(pair: PairConfig, name: str, only: str | None) -> list[str]:
     return roles
 
 
-def _file_to_write(write: str | None, pair: str, roles: Sequence[str]) -> Path | None:
+def _is_complete(pair: PairConfig, roles: Sequence[str]) -> bool:
+    """Whether both models will be on servers, so that what is printed is a whole pair file."""
+    return all(role in roles or pair.backend_of(role) == "server" for role in ("small", "large"))
+
+
+def _file_to_write(write: str | None, pair: str, *, complete: bool) -> Path | None:
+    """The file for the pair, checked to be writable."""
     if write is None:
         return None
     file = Path(write).expanduser()
     source = existing_file(pair)
-    if len(roles) < 2:
+    if not complete:
         raise UsageError(
             "--write needs both models; with one on another machine, put what is printed into "
             "your pair file."
@@ -143,30 +147,39 @@ def _file_to_write(write: str | None, pair: str, roles: Sequence[str]) -> Path |
         raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into.")
     if source and file.exists() and file.samefile(source):
         raise UsageError("--write would overwrite the pair that is served; name another file.")
+    _check_writable(file)
     return file
+
+
+def _check_writable(file: Path) -> None:
+    """Open a file as if to write it, and leave things as they were."""
+    target = file.resolve()
+    there = target.exists()
+    if there and not target.is_file():
+        raise UsageError(f"--write names {str(file)!r}, which is no file; name another.")
+    try:
+        with target.open("ab"):
+            pass
+        if not there:
+            target.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"--write cannot write {str(file)!r} ({error.strerror}); name another file."
+        ) from error
 
 
 def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
     """A port for each role, checked to be free."""
+    from ..models.vllm.ports import PortError, check_port
+
     ports = {role: first + number for number, role in enumerate(roles)}
     if max(ports.values()) > LAST_PORT:
         raise UsageError(f"The second server needs the port after {first}, and there is none.")
     for port in ports.values():
         try:
-            family, kind, protocol, _, address = socket.getaddrinfo(
-                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-        except (OSError, UnicodeError) as error:
-            raise UsageError(f"There is no address {host!r} and port {port} ({error}).") from error
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(address)
-            except OSError as error:
-                raise UsageError(
-                    f"The servers cannot listen on {host!r}, port {port} ({error.strerror}); end "
-                    "the program that uses it, or choose another --port or --host."
-                ) from error
+            check_port(host, port)
+        except PortError as error:
+            raise UsageError(str(error)) from error
     return ports
 
 
@@ -206,8 +219,10 @@ def _check_engines(specs: Mapping[str, "ServerSpec"]) -> None:
 
 
 def _log_folder(log_dir: str | None) -> Path:
+    from ..models.vllm.environment import private_folder
+
     if log_dir is None:
-        return Path(tempfile.mkdtemp(prefix="langgraph-mai-serve-"))
+        return private_folder("langgraph-mai-serve-")
     folder = Path(log_dir).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)

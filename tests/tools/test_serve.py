@@ -138,6 +138,51 @@ def test_what_cannot_be_served_is_one_sentence(words, sentence):
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["folder.yaml", "pipe.yaml", "/proc/mine.yaml"])
+def test_a_file_that_cannot_be_written_is_found_before_anything_starts(tmp_path, name):
+    (tmp_path / "folder.yaml").mkdir()
+    os.mkfifo(tmp_path / "pipe.yaml")
+    result = CliRunner().invoke(app, ["serve", "--write", str(tmp_path / name)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "name another" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_file_to_write_is_left_alone_until_there_is_something_to_write(tmp_path, there):
+    file, link = tmp_path / "mine.yaml", tmp_path / "link.yaml"
+    link.symlink_to(file)
+    if there:
+        file.write_text("before")
+    for name in (file, link):
+        result = CliRunner().invoke(app, ["serve", "--host", "no host", "--write", str(name)])
+        assert "There is no address" in result.stderr
+    assert link.is_symlink()
+    assert file.exists() == there
+    assert not there or file.read_text() == "before"
+
+
+def test_a_file_may_be_written_where_the_other_model_is_on_a_server_already(tmp_path):
+    pair = tmp_path / "mine.yaml"
+    large = {"model": "org/b", "backend": "server", "base_url": "http://gpu-b:8101/v1"}
+    pair.write_text(yaml.safe_dump({"small": {"model": "org/a"}, "large": large}))
+    words = ["serve", str(pair), "--host", "no host", "--write", str(tmp_path / "served.yaml")]
+    for only in ([], ["--only", "small"]):
+        assert "There is no address" in CliRunner().invoke(app, [*words, *only]).stderr
+
+
+def test_a_key_among_engine_options_is_refused_and_not_shown(tmp_path):
+    pair = write_pair(tmp_path)
+    content = yaml.safe_load(Path(pair).read_text())
+    content["large"]["engine"] = {"hf_token": "secret"}
+    Path(pair).write_text(yaml.safe_dump(content))
+    for debug in ([], ["--debug"]):
+        result = CliRunner().invoke(app, ["serve", pair, *debug])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "set HF_TOKEN in the environment" in result.stderr
+        assert "secret" not in result.stderr
+
+
 def test_a_port_in_use_is_found_before_anything_starts():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -149,9 +194,9 @@ def test_a_port_in_use_is_found_before_anything_starts():
 
 
 def test_shares_of_one_gpu_must_fit_it(tmp_path):
-    """Also those of a pair that another backend runs in a process."""
+    """Also those of a pair that another backend runs in a process, and by another name."""
     pair = tmp_path / "mine.yaml"
-    pair.write_text("small: {model: org/a, memory: 0.5}\nlarge: {model: org/b}\n")
+    pair.write_text("small: {model: org/a, memory: 0.5, device: cuda}\nlarge: {model: org/b}\n")
     result = CliRunner().invoke(app, ["serve", str(pair)])
     assert result.exit_code == 2
     assert "shares of one GPU and add up to 1.1" in result.stderr
@@ -178,7 +223,6 @@ def test_without_vllm_both_builds_are_named():
     ("changes", "sentence"),
     [
         ({"engine": {"blok_size": 32}}, "no engine option 'blok_size'; did you mean 'block_size'"),
-        ({"engine": {"hf_token": "secret"}}, "set HF_TOKEN in the environment"),
         ({"model": "/no/such/folder"}, "There is no model folder '/no/such/folder'."),
         ({"device": "mps"}, "The device 'mps' of 'demo:"),
     ],

@@ -1,9 +1,11 @@
 """How a server is started: its command line and environment. Nothing here starts vLLM."""
 
+import json
+
 import pytest
 
 from langgraph_mai.models.errors import ModelError
-from langgraph_mai.models.vllm.options import EngineSpec, options_json
+from langgraph_mai.models.vllm.options import EngineSpec, check_engine_options, options_json
 from langgraph_mai.models.vllm.server_process import ServerSpec
 
 
@@ -70,6 +72,40 @@ def test_keys_are_in_the_environment_alone():
     assert "VLLM_API_KEY" not in spec().environment({"VLLM_API_KEY": "of another server"})
     with pytest.raises(ModelError, match="HF_TOKEN in the environment"):
         spec(hf_token="secret").command()
+    with pytest.raises(ModelError, match="HF_TOKEN in the environment") as caught:
+        check_engine_options({"hf_token": "secret"})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (None, None),
+        ("", "langgraph_mai"),
+        ("theirs", "theirs,langgraph_mai"),
+        ("langgraph_mai,theirs", "langgraph_mai,theirs"),
+    ],
+)
+def test_the_plugin_that_ends_servers_is_always_allowed(listed, expected):
+    environ = {} if listed is None else {"VLLM_PLUGINS": listed}
+    assert spec().environment(environ).get("VLLM_PLUGINS") == expected
+
+
+def test_the_sampling_of_a_checkpoint_is_overridden_but_not_that_of_the_pair():
+    (flag,) = (
+        word
+        for word in spec(override_generation_config={"top_k": 5}).command()
+        if word.startswith("--override-generation-config=")
+    )
+    assert json.loads(flag.partition("=")[2]) == {
+        "temperature": 0.0,
+        "top_k": 5,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+    }
 
 
 @pytest.mark.parametrize(
