@@ -159,6 +159,12 @@ _GENERAL = re.compile(
     r"(?:Engine core|WorkerProc|Frontend process|Executor)\b.*\b(?:initialization|failed)"
     r"|See (?:root cause above|stack trace)"
 )
+# What pydantic writes about one setting; without a name, about several at once.
+_REFUSED_SETTING = re.compile(
+    r"^(?:(?P<setting>[\w.,\-\[\]]+)\n)?  (?P<why>\S.*?) "
+    r"\[type=\w+, input_value=(?P<value>.*), input_type=\w+\]$",
+    re.MULTILINE,
+)
 _EXCEPTION = re.compile(r"(?:[\w.]*(?:Error|Exception)|SystemExit): ?\S|  Value error, ")
 
 
@@ -179,6 +185,8 @@ def explain_start(lines: Sequence[str], model: str) -> str:
         if found:
             sentence = cause.sentence.format(model=f"the model {model!r}", **found.groupdict())
             return sentence[0].upper() + sentence[1:]
+    if refused := _refused_settings(log):
+        return f"vLLM refuses settings of the model {model!r}: {refused}"
     unknown = "it ended without saying why; see its log."
     if "EngineDeadError" in log:
         unknown = "its engine was killed from outside, or crashed; see its log."
@@ -190,5 +198,18 @@ def _exceptions(messages: Sequence[str]) -> Iterator[str]:
     """Texts of the exceptions in a log, the last one first, without those about other ones."""
     for line in reversed(messages):
         if _EXCEPTION.match(line) and not _GENERAL.search(line):
-            text = " ".join(line.split()).removeprefix("Value error, ")
-            yield text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+            yield _cut(" ".join(line.split()).removeprefix("Value error, "))
+
+
+def _refused_settings(log: str) -> str:
+    """The settings that pydantic refuses, with their values and why; empty if there are none."""
+    found: dict[str, None] = {}  # in order, and each once though several processes say it
+    for refused in _REFUSED_SETTING.finditer(log):
+        why = re.sub(r"^(?:Value error|Assertion failed), ", "", refused["why"])
+        name = refused["setting"]
+        found[f"{name}={refused['value']} ({why})" if name else why] = None
+    return _cut(" ".join("; ".join(found).split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -194,6 +194,38 @@ def test_the_cause_is_one_sentence(lines, sentence):
     assert said[0].isupper() or said.startswith("vLLM")
 
 
+REFUSED = """\
+ValidationError: 2 validation errors for ModelConfig
+max_model_len
+  Input should be a valid integer, unable to parse string as an integer [type=int_parsing, \
+input_value='lots', input_type=str]
+    For further information visit https://errors.pydantic.dev/2.12/v/int_parsing
+hf_overrides.dict[str,any]
+  Input should be a valid dictionary [type=dict_type, input_value=[1, 2], input_type=list]
+    For further information visit https://errors.pydantic.dev/2.12/v/dict_type"""
+
+
+@pytest.mark.parametrize("before", ["", CORE])
+def test_refused_settings_are_named_with_the_reason(before):
+    lines = [before + line for line in REFUSED.splitlines()]
+    said = explain_start([*lines, *SERVER_ENDS], "org/small")
+    assert said == (
+        "vLLM refuses settings of the model 'org/small': max_model_len='lots' (Input should be a "
+        "valid integer, unable to parse string as an integer); hf_overrides.dict[str,any]=[1, 2] "
+        "(Input should be a valid dictionary)"
+    )
+
+
+@pytest.mark.parametrize("kind", ["Value error", "Assertion failed"])
+def test_settings_that_do_not_fit_each_other_are_told_without_their_values(kind):
+    lines = [
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ParallelConfig",
+        f"  {kind}, rank 3 has no head [type=e, input_value=ArgsKwargs(()), input_type=ArgsKwargs]",
+    ]
+    said = explain_start([*lines, *SERVER_ENDS], "org/small")
+    assert said == "vLLM refuses settings of the model 'org/small': rank 3 has no head"
+
+
 def test_lines_of_an_engine_in_this_process_are_read_too():
     line = (
         "ERROR 2026-11-30 12:20:29,117 [vllm.v1.engine.core] RuntimeError: CUDA "
