@@ -342,9 +342,9 @@ def _digest(values: Mapping[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _check_timeout(seconds: object) -> None:
+def _check_timeout(seconds: Any) -> None:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not (is_number and 0 < seconds <= threading.TIMEOUT_MAX):
+    if not is_number or not 0 < seconds <= threading.TIMEOUT_MAX:
         raise ValueError(
             f"The timeout must be more than 0 seconds and at most {threading.TIMEOUT_MAX:.0f}, as "
             "one number; leave it out for no limit."

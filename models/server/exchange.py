@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from ..errors import CallTimeoutError, ModelError
 from .connection import Connection
 from .context_length import read_overflow
-from .failures import Asked, broke_off, explain, no_completion
+from .failures import Asked, broke_off, explain, hide_key, no_completion
 
 _Result = TypeVar("_Result")
 
@@ -128,7 +128,8 @@ class Exchange:
             async with limit:
                 try:
                     yield
-                except ModelError:
+                except ModelError as error:
+                    hide_key(error, self.asked.key)
                     raise
                 except Exception as error:
                     explained = explain(error, self.asked, await self._names_for(error))

@@ -44,7 +44,7 @@ def explain(error: Exception, asked: Asked, served: Sequence[str] | None = None)
     Returns:
         A `ModelError`; `error` itself if the call was wrong before anything was sent.
     """
-    _hide(error, asked.key)
+    hide_key(error, asked.key)
     server = f"The server at {asked.address}"
     said = _said(error)
     overflow = read_overflow(said) if isinstance(error, openai.APIError) else None
@@ -100,6 +100,22 @@ def _unforeseen(error: Exception, said: str, asked: Asked) -> Exception:
         case TypeError() if "unexpected keyword argument" in said:
             return error
     return no_completion(asked, f"{type(error).__name__}: {said}")
+
+
+def hide_key(error: Exception, key: str) -> None:
+    """Take a key that the server repeated out of an error and its causes.
+
+    Args:
+        error: The error; it is changed.
+        key: The key.
+    """
+    for cause in _causes(error):
+        cause.args = tuple(
+            without_key(arg, key) if isinstance(arg, str) else arg for arg in cause.args
+        )
+        if isinstance(cause, openai.APIError):
+            cause.message = without_key(cause.message, key)
+            cause.body = body_without_key(cause.body, key)
 
 
 def no_completion(asked: Asked, found: str) -> ModelError:
@@ -212,14 +228,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while current is not None:
         yield current
         current = current.__cause__ or current.__context__
-
-
-def _hide(error: Exception, key: str) -> None:
-    """Take a key that the server repeated out of an error and its causes."""
-    for cause in _causes(error):
-        cause.args = tuple(
-            without_key(arg, key) if isinstance(arg, str) else arg for arg in cause.args
-        )
-        if isinstance(cause, openai.APIError):
-            cause.message = without_key(cause.message, key)
-            cause.body = body_without_key(cause.body, key)
