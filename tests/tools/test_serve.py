@@ -314,7 +314,11 @@ def test_ctrl_c_is_the_way_to_end_it(serve):
 
 
 @needs_vllm
-def test_servers_do_not_outlive_a_command_that_is_killed(serve):
+@pytest.mark.parametrize("plugins", [None, "lora_filesystem_resolver"])
+def test_servers_do_not_outlive_a_command_that_is_killed(serve, monkeypatch, plugins):
+    """Whichever of vLLM's plugins the user allows."""
+    if plugins is not None:
+        monkeypatch.setenv("VLLM_PLUGINS", plugins)
     process = serve("demo-vllm", "--only", "large", "--port", str(free_port()))
     read_until(process.stderr, "Ready.")
     servers = server_processes(process.pid)
