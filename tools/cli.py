@@ -12,6 +12,7 @@ from .ask import ask
 from .check import check
 from .pairs_command import pairs
 from .serve import serve
+from .simulate import simulate
 
 app = typer.Typer(
     name="mai",
@@ -23,6 +24,7 @@ app.command()(ask)
 app.command()(pairs)
 app.command()(check)
 app.command()(serve)
+app.command()(simulate)
 
 
 def _print_version(wanted: bool) -> None:
