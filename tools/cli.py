@@ -11,6 +11,7 @@ from .. import __version__
 from .ask import ask
 from .check import check
 from .pairs_command import pairs
+from .profile_command import profile
 from .serve import serve
 from .simulate import simulate
 
@@ -24,6 +25,7 @@ app.command()(ask)
 app.command()(pairs)
 app.command()(check)
 app.command()(serve)
+app.command()(profile)
 app.command()(simulate)
 
 

@@ -32,6 +32,9 @@ _ROUTES = {
     "transferred": "transferred: answered after reading a finished reasoning",
 }
 
+_WIDE = 200
+"""Columns of tables of figures where no terminal says how wide it is."""
+
 
 class Progress:
     """What is being done right now, a line each with its seconds; gone when it is done.
@@ -141,6 +144,8 @@ def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = _stdout()
+    if not console.is_terminal:
+        console.width = _WIDE
     console.print(table)
     console.print()
 
