@@ -1,7 +1,7 @@
 """A whole simulation: totals alone, serving, break-even and advice for each workload."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..graph.strategies import STRATEGIES
 from .break_even import BreakEven, advise, break_even
@@ -38,6 +38,21 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedTotal:
+    """What a strategy took on this machine, and what was predicted. Times are in seconds."""
+
+    strategy: str
+    questions: int
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True)
 class ServedTotals:
     """One strategy on one workload under many questions at once."""
 
@@ -58,6 +73,7 @@ class Simulation:
         break_even: By workload, against the large model's own reasoning.
         advice: A line for each workload.
         plans: Engines for a stream, by workload and strategy, if one was asked for.
+        timed: The demo pair's totals, timed and predicted, if that was asked for.
     """
 
     latencies: Latencies
@@ -67,6 +83,7 @@ class Simulation:
     break_even: dict[str, BreakEven]
     advice: list[str]
     plans: dict[tuple[str, str], Plan]
+    timed: list[TimedTotal] = field(default_factory=list)
 
     def seconds(self, workload: str, strategy: str) -> float | None:
         """A total, None where it was not computed."""

@@ -48,6 +48,8 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
     ]
     if simulation.plans:
         found.append(_plan_table(simulation))
+    if simulation.timed:
+        found.append(_timed_table(simulation))
     return [*_paper_tables(), *found] if paper else found
 
 
@@ -89,6 +91,19 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             {"name": f"{workload}.{strategy}.{role}_engines", "value": count, "unit": "engines"}
             for role, count in plan.engines.items()
         ]
+    for total in simulation.timed:
+        for key, value, unit in (
+            ("measured", total.measured, "s"),
+            ("predicted", total.predicted, "s"),
+            ("error", total.error, "share"),
+        ):
+            timed: Record = {
+                "name": f"demo.{total.strategy}.{key}",
+                "value": round(value, 4),
+                "unit": unit,
+                "questions": total.questions,
+            }
+            found.append(timed)
     for workload, even in simulation.break_even.items():
         for key, value, unit in (
             ("disputed", even.disputed, "share"),
@@ -223,6 +238,21 @@ def _plan_table(simulation: Simulation) -> Table:
         for (workload, strategy), plan in simulation.plans.items()
     ]
     return "Engines for a stream of questions", header, rows
+
+
+def _timed_table(simulation: Simulation) -> Table:
+    header = ["strategy", "questions", "measured (s)", "predicted (s)", "off by"]
+    rows = [
+        [
+            row.strategy,
+            str(row.questions),
+            f"{row.measured:.2f}",
+            f"{row.predicted:.2f}",
+            f"{row.error:+.1%}",
+        ]
+        for row in simulation.timed
+    ]
+    return "The demo pair on this machine, timed and predicted", header, rows
 
 
 def _break_even_table(simulation: Simulation) -> Table:

@@ -16,21 +16,27 @@ class Settings:
         overlap: The two direct answers run at the same time.
         prefix_reuse: What a model has read of a question is not read again.
         floor: No call is shorter than its model's `least_seconds`.
+        sharing: How far calls at once hold each other up: 0 not at all, 1 as if they ran one after
+            the other.
+        question_seconds: What each question costs beside its calls.
     """
 
     overlap: bool = False
     prefix_reuse: bool = False
     floor: bool = True
+    sharing: float = 0.0
+    question_seconds: float = 0.0
 
 
 def question_seconds(
     strategy: str, workload: Workload, latencies: Latencies, route: Route, settings: Settings
 ) -> float:
     """Seconds that one question of a route takes."""
-    total = 0.0
+    total = settings.question_seconds
     for stage in planned_calls(strategy, workload, route):
         seconds = [call_seconds(call, latencies, settings) for call in stage]
-        total += max(seconds) if settings.overlap else sum(seconds)
+        sharing = settings.sharing if settings.overlap else 1.0
+        total += max(seconds) + sharing * (sum(seconds) - max(seconds))
     return total
 
 

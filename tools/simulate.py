@@ -1,5 +1,7 @@
 """`mai simulate`: predicts total time, speedup and serving from component latencies."""
 
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +56,10 @@ def simulate(
         float | None,
         typer.Option(help="Score the advice must reach; without, the large model reasoning's."),
     ] = None,
+    validate: Annotated[
+        int | None,
+        typer.Option(help="Time the demo pair here on so many questions, beside its prediction."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables and figures.")] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -70,6 +76,8 @@ def simulate(
     from ..profiling.simulation_report import records, write_simulation
 
     paper = not any((profile, routes, tokens, small, large))
+    if validate is not None and validate < 1:
+        raise UsageError("At least 1 question is needed to validate.")
     if plan is not None and plan <= 0:
         raise UsageError("The rate to plan for must be above 0.")
     try:
@@ -91,6 +99,8 @@ def simulate(
     latencies = read_latencies(profile, small, large)
     workloads = read_workloads(routes, tokens, small, large)
     found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
+    if validate:
+        found = replace(found, timed=_time_demo_pair(validate))
     if out:
         write_simulation(found, out, paper=paper)
         write_run(out, settings)
@@ -100,6 +110,13 @@ def simulate(
         typer.echo("\n".join(found.advice))
     else:
         _show(found, paper)
+
+
+def _time_demo_pair(questions: int) -> Any:
+    from ..profiling.validation import validate
+
+    with tempfile.TemporaryDirectory(prefix="langgraph-mai-validate-") as folder:
+        return validate(questions, Path(folder)).checked
 
 
 def _show(found: Any, paper: bool) -> None:

@@ -81,6 +81,13 @@ def test_routes_and_tokens_of_ones_own(tmp_path):
     assert more == pytest.approx((10 * 20 + 20 * 60) / 61.8, abs=0.01)
 
 
+def test_the_demo_pair_is_timed_beside_its_prediction():
+    shown = run("--questions", 20, "--json", "--validate", 1)
+    values = {record["name"]: record["value"] for record in json.loads(shown.stdout)}
+    off = values["demo.mai.predicted"] / values["demo.mai.measured"] - 1
+    assert values["demo.mai.error"] == pytest.approx(off, abs=0.01)
+
+
 def test_advice_is_one_line_a_benchmark():
     shown = run("--advice", "--floor", 86, "--questions", 20)
     lines = shown.stdout.splitlines()
@@ -102,6 +109,7 @@ def test_advice_is_one_line_a_benchmark():
         (["--profile", "."], "no profile.csv"),
         (["--devices", "3"], "1 or 2 devices"),
         (["--plan", "0"], "above 0"),
+        (["--validate", "0"], "At least 1 question"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
