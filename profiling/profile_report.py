@@ -24,16 +24,24 @@ _CALLS = {"S": (0, 2), "R": (0, 256), "transfer": (256, 2)}
 _COMPONENTS = ("preprocess", "vision", "prefill", "decode")
 
 
-def write_profile(rows: Sequence[ProfileRow], rates: MachineRates, folder: Path) -> None:
+def write_profile(
+    rows: Sequence[ProfileRow],
+    rates: MachineRates,
+    folder: Path,
+    more: Sequence[tuple[Table, list[Record]]] = (),
+) -> None:
     """Write `profile.json`, `profile.md`, `decode.png` and `components.png`.
 
     Args:
         rows: What was measured and skipped.
         rates: What the machine can do.
         folder: Where `profile.csv` is.
+        more: Tables of other measurements, and their figures.
     """
-    write_records(folder / "profile.json", records(rows, rates))
-    (folder / "profile.md").write_text(markdown(rows, rates), encoding="utf-8")
+    figures = [figure for _, added in more for figure in added]
+    write_records(folder / "profile.json", [*records(rows, rates), *figures])
+    text = markdown(rows, rates, [added for added, _ in more])
+    (folder / "profile.md").write_text(text, encoding="utf-8")
     if any(row.component == "decode" and row.median_ms for row in rows):
         _plot_decode(rows, folder / "decode.png")
         _plot_components(rows, folder / "components.png")
@@ -90,7 +98,7 @@ def tables(rows: Sequence[ProfileRow]) -> list[Table]:
     return found
 
 
-def markdown(rows: Sequence[ProfileRow], rates: MachineRates) -> str:
+def markdown(rows: Sequence[ProfileRow], rates: MachineRates, more: Sequence[Table] = ()) -> str:
     """The tables as Markdown."""
     parts = [
         "# Component latency",
@@ -100,7 +108,7 @@ def markdown(rows: Sequence[ProfileRow], rates: MachineRates) -> str:
             "from these."
         ),
     ]
-    for title, header, lines in tables(rows):
+    for title, header, lines in [*tables(rows), *more]:
         body = "\n".join(
             f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *lines]
         )

@@ -31,7 +31,7 @@ _MEASURED_SEED, _TIMED_SEED = 52_001, 52_002
 _WARMUP = 3
 _OVERHEAD = ("large_direct", "mai")
 """Graphs whose own time is measured: one of a single call, and the cascade."""
-_TRIMMED = 0.05
+_TRIMMED = 0.02
 """Share of the calls, those furthest off, that the fit leaves out: the machine stalled."""
 _STYLES: tuple[Style, ...] = ("direct", "reason")
 
@@ -169,15 +169,22 @@ def _fit(role: Role, calls: list[ModelCall]) -> ModelLatency:
     read = np.array([float(call["input_tokens"] or 0) for call in own])
     written = np.array([float(call["output_tokens"] or 0) for call in own])
     seconds = np.array([call["seconds"] for call in own])
-    factors = np.stack([np.ones(len(own)), read, written], axis=1)
-    rough = np.linalg.lstsq(factors, seconds, rcond=None)[0]
-    off = np.abs(factors @ rough - seconds)
+    parts = _least_squares([np.ones(len(own)), read, written], seconds)
+    if parts[1] < 0:  # prompts of nearly one length tell nothing about their tokens
+        fixed, per_written = _least_squares([np.ones(len(own)), written], seconds)
+        parts = [fixed, 0.0, per_written]
+    fixed, per_read, per_written = parts
+    points = {int(n): max(0.0, fixed + per_read * n) for n in (read.min(), read.max())}
+    return ModelLatency(role, tuple(sorted(points.items())), max(1e-9, per_written))
+
+
+def _least_squares(columns: list[Any], seconds: Any) -> list[float]:
+    """Weights of the columns, those calls left out that a first fit misses most."""
+    factors = np.stack(columns, axis=1)
+    off = np.abs(factors @ np.linalg.lstsq(factors, seconds, rcond=None)[0] - seconds)
     kept = off <= np.quantile(off, 1 - _TRIMMED)
-    fixed, per_read, per_written = np.linalg.lstsq(factors[kept], seconds[kept], rcond=None)[0]
-    shortest, longest = int(read.min()), int(read.max())
-    slope = max(0.0, float(per_read))
-    points = {tokens: max(0.0, float(fixed) + slope * tokens) for tokens in (shortest, longest)}
-    return ModelLatency(role, tuple(sorted(points.items())), max(1e-9, float(per_written)))
+    found: list[float] = np.linalg.lstsq(factors[kept], seconds[kept], rcond=None)[0].tolist()
+    return found
 
 
 def _workload(timed: _Timed) -> Workload:

@@ -45,6 +45,12 @@ def profile(
     longest: Annotated[
         float, typer.Option(help="Seconds; what takes longer at best is skipped.")
     ] = 60.0,
+    decoding: Annotated[
+        int | None,
+        typer.Option(
+            help="Also time the demo pair on so many questions: large R, speculative, MAI."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder; a later run goes on from what is there.")
     ] = None,
@@ -62,8 +68,8 @@ def profile(
     for name, values in sizes.items():
         if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
             raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
-    if repeats < 1:
-        raise UsageError("The repeats must be at least 1.")
+    if repeats < 1 or (decoding is not None and decoding < 1):
+        raise UsageError("The repeats and the questions must be at least 1.")
     if random_weights and not model:
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B.")
     from ..profiling.component_latency import Grid
@@ -77,14 +83,28 @@ def profile(
     folder = out or Path(tempfile.mkdtemp(prefix="langgraph-mai-profile-"))
     options = {"dtype": dtype, "device": device, "attention": attention}
     rows, rates = _measure(model or _DEMO, random_weights, options, grid, folder)
+    more = [_compare_decoding(decoding, folder)] if decoding else []
     if out:
-        write_profile(rows, rates, folder)
-        write_run(folder, settings)
+        write_profile(rows, rates, folder, more)
+        write_run(out, settings)
     if as_json:
-        print_json(records(rows, rates))
+        figures = [figure for _, added in more for figure in added]
+        print_json([*records(rows, rates), *figures])
         return
-    for title, header, lines in tables(rows):
+    for title, header, lines in [*tables(rows), *(added for added, _ in more)]:
         show_table(title, header, lines)
+
+
+def _compare_decoding(questions: int, folder: Path) -> Any:
+    """Table 12's form, as a table and as figures."""
+    from ..profiling.decoding_comparison import (
+        compare_decoding,
+        decoding_records,
+        decoding_table,
+    )
+
+    methods = compare_decoding(questions, folder / "questions")
+    return decoding_table(methods), decoding_records(methods)
 
 
 def _measure(
