@@ -8,7 +8,7 @@ from .break_even import BreakEven, advise, break_even
 from .capacity import Plan, plan_engines
 from .latency import Latencies
 from .serving import Served, Serving, simulate_serving
-from .totals import Settings, priced, total_seconds
+from .totals import Settings, output_tokens, priced, total_seconds
 from .workload import Workload
 
 ONE_BY_ONE = Settings()
@@ -26,6 +26,7 @@ class Totals:
         questions: How many.
         seconds: The paper's way.
         fast_seconds: With `FAST`.
+        output_tokens: Mean tokens that all calls of a question write together.
         score: Percent, where it is known.
     """
 
@@ -34,6 +35,7 @@ class Totals:
     questions: int
     seconds: float
     fast_seconds: float
+    output_tokens: float
     score: float | None
 
 
@@ -144,5 +146,6 @@ def _totals(strategy: str, workload: Workload, latencies: Latencies) -> Totals:
         questions=workload.questions,
         seconds=total_seconds(strategy, workload, latencies, ONE_BY_ONE),
         fast_seconds=total_seconds(strategy, workload, latencies, FAST),
+        output_tokens=output_tokens(strategy, workload),
         score=workload.scores.get(strategy),
     )

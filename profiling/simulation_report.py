@@ -20,7 +20,8 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> None:
-    """Write `simulate.json`, `simulate.md`, `totals.csv`, `serving.csv` and `speedup.png`.
+    """Write `simulate.json`, `simulate.md`, `totals.csv`, `serving.csv`, `speedup.png` and,
+    where scores are known, `economy.png`.
 
     Args:
         simulation: What was found.
@@ -36,7 +37,9 @@ def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> No
     }.items():
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *rows])
-    _plot(simulation, folder / "speedup.png")
+    _plot_seconds(simulation, folder / "speedup.png")
+    if any(row.score is not None for row in simulation.totals):
+        _plot_economy(simulation, folder / "economy.png")
 
 
 def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
@@ -172,7 +175,8 @@ def _against(value: float, published: float) -> str:
 
 
 def _totals_table(simulation: Simulation) -> Table:
-    header = ["benchmark", "strategy", "questions", "total (s)", "s a question", "score"]
+    header = ["benchmark", "strategy", "questions", "total (s)", "s a question"]
+    header += ["output tokens", "score"]
     header += ["faster than full transfer", "overlap and prefix reuse (s)"]
     rows = []
     for row in simulation.totals:
@@ -184,6 +188,7 @@ def _totals_table(simulation: Simulation) -> Table:
                 str(row.questions),
                 f"{row.seconds:.1f}",
                 f"{row.seconds / row.questions:.3f}",
+                f"{row.output_tokens:.1f}",
                 "" if row.score is None else f"{row.score:g}",
                 f"{full / row.seconds:.2f}" if full else "",
                 f"{row.fast_seconds:.1f}",
@@ -277,7 +282,26 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _plot(simulation: Simulation, path: Path) -> None:
+def _plot_economy(simulation: Simulation, path: Path) -> None:
+    """Score against mean output tokens, a point a strategy, benchmark by benchmark (Figure 1)."""
+    from matplotlib.figure import Figure
+
+    benchmarks = list(dict.fromkeys(row.workload for row in simulation.totals))
+    figure = Figure(figsize=(4 * len(benchmarks), 4), layout="constrained")
+    axes = figure.subplots(1, len(benchmarks), squeeze=False)[0]
+    for axis, benchmark in zip(axes, benchmarks, strict=True):
+        for row in simulation.totals:
+            if row.workload == benchmark and row.score is not None:
+                axis.scatter([row.output_tokens], [row.score])
+                axis.annotate(row.strategy, (row.output_tokens, row.score), fontsize=7)
+        axis.set_xscale("log")
+        axis.set_title(benchmark)
+        axis.set_xlabel("output tokens a question")
+    axes[0].set_ylabel("score")
+    figure.savefig(path, dpi=120)
+
+
+def _plot_seconds(simulation: Simulation, path: Path) -> None:
     """Seconds a question of every strategy, benchmark by benchmark."""
     from matplotlib.figure import Figure
 

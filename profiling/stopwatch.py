@@ -25,7 +25,8 @@ class Stopwatch:
         if self._device.type != "cuda":
             self._marks.append(time.perf_counter())
             return
-        event = torch.cuda.Event(enable_timing=True)
+        make_event: Any = torch.cuda.Event  # torch leaves it untyped
+        event = make_event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         self._marks.append(event)
 

@@ -59,6 +59,17 @@ def total_seconds(
     )
 
 
+def output_tokens(strategy: str, workload: Workload) -> float:
+    """Mean tokens that all calls of a question write together."""
+    written = sum(
+        count * sum(call.output_tokens for stage in stages for call in stage)
+        for route in ROUTES
+        if (count := workload.count(route))
+        for stages in [planned_calls(strategy, workload, route)]
+    )
+    return written / workload.questions
+
+
 def call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) -> float:
     """Seconds of one call on its own."""
     latency = latencies[call.role] if settings.floor else latencies[call.role].without_floor()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from langgraph_mai.profiling.break_even import advise, break_even
 from langgraph_mai.profiling.latency import ModelLatency
 from langgraph_mai.profiling.serving import Serving, simulate_serving
-from langgraph_mai.profiling.totals import Settings, total_seconds
+from langgraph_mai.profiling.totals import Settings, output_tokens, total_seconds
 from langgraph_mai.profiling.workload import Workload
 
 SMALL = ModelLatency("small", ((100, 0.02), (300, 0.04)), 0.01, 0.1)
@@ -74,6 +74,12 @@ def test_a_total_is_the_sum_of_its_calls():
     transfer = LARGE.prefill_seconds(250) + 0.02
     expected = 100 * direct + 20 * reasoning + 15 * max(0.15, transfer)
     assert total_seconds("mai", WORKLOAD, PAIR) == pytest.approx(expected)
+
+
+def test_output_tokens_are_those_of_all_calls():
+    assert output_tokens("large_reason", WORKLOAD) == 60
+    # Two direct answers, 20 reasonings and 15 transfers on 100 questions.
+    assert output_tokens("mai", WORKLOAD) == pytest.approx(2 + 1 + 0.2 * 50 + 0.15 * 1)
 
 
 def test_the_length_of_a_reasoning_is_that_of_its_route():

@@ -51,6 +51,7 @@ def test_everything_is_written(tmp_path):
     assert made["versions"]["simpy"]
     with (tmp_path / "totals.csv").open() as file:
         assert {row["benchmark"] for row in csv.DictReader(file)} >= {"POPE", "MMMU"}
+    assert (tmp_path / "economy.png").read_bytes().startswith(b"\x89PNG")
     assert "| POPE | mai | 9000 |" in (tmp_path / "simulate.md").read_text()
     assert (tmp_path / "speedup.png").read_bytes().startswith(b"\x89PNG")
 
