@@ -21,8 +21,8 @@ from ..nodes.model_call import Agent, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import MAIInput
 from .run_record import Record
-from .simulation_report import Table
 from .speculative import AHEAD, SpeculativeDecoder
+from .tables import Table
 
 _SEED = 52_003
 _WARMUP = 2

@@ -11,7 +11,7 @@ from .paper_tables import table
 from .profile_latency import profile_latency
 from .profile_rows import ProfileRow
 from .run_record import Record, write_records
-from .simulation_report import Table
+from .tables import Table, markdown_table
 
 _TITLES = {
     "preprocess": "Vision preprocessing (Table 1)",
@@ -108,11 +108,7 @@ def markdown(rows: Sequence[ProfileRow], rates: MachineRates, more: Sequence[Tab
             "from these."
         ),
     ]
-    for title, header, lines in [*tables(rows), *more]:
-        body = "\n".join(
-            f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *lines]
-        )
-        parts.append(f"## {title}\n\n{body}")
+    parts += [markdown_table(shown) for shown in [*tables(rows), *more]]
     return "\n\n".join(parts) + "\n"
 
 

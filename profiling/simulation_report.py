@@ -1,7 +1,6 @@
 """A simulation as tables, figures for programs, and a plot."""
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 
 from .latency import ROLES
@@ -14,14 +13,11 @@ from .paper_comparison import (
 from .run_record import Record, write_records
 from .serving import Served
 from .simulation import ServedTotals, Simulation
-
-Table = tuple[str, list[str], list[list[str]]]
-"""A title, a header, rows."""
+from .tables import Table, markdown_table
 
 
 def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> None:
-    """Write `simulate.json`, `simulate.md`, `totals.csv`, `serving.csv`, `speedup.png` and,
-    where scores are known, `economy.png`.
+    """Write `simulate.json`, `simulate.md`, `totals.csv`, `serving.csv` and the plots.
 
     Args:
         simulation: What was found.
@@ -58,10 +54,7 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
 
 def markdown(simulation: Simulation, *, paper: bool) -> str:
     """Everything as Markdown."""
-    parts = [
-        f"## {title}\n\n" + "\n".join(_line(row) for row in [header, ["---"] * len(header), *rows])
-        for title, header, rows in tables(simulation, paper=paper)
-    ]
+    parts = [markdown_table(found) for found in tables(simulation, paper=paper)]
     parts.append("## Advice\n\n" + "\n".join(f"- {line}" for line in simulation.advice))
     if paper:
         said = "\n".join(f"- {line}" for line in contradictions())
@@ -276,10 +269,6 @@ def _break_even_table(simulation: Simulation) -> Table:
         for name, even in simulation.break_even.items()
     ]
     return "Where MAI takes as long as the large model's reasoning (-: nowhere)", header, rows
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _plot_economy(simulation: Simulation, path: Path) -> None:

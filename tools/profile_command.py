@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import UsageError, reports_errors
+from .extras import require
 from .options import Debug, Json
 from .output import print_json
 
@@ -72,6 +73,8 @@ def profile(
         raise UsageError("The repeats and the questions must be at least 1.")
     if random_weights and not model:
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B.")
+    require("torch", "torchvision", "transformers", extra="transformers")
+    require(*(["matplotlib"] if out else []), extra="profiling")
     from ..profiling.component_latency import Grid
     from ..profiling.profile_report import records, tables, write_profile
     from ..profiling.run_record import write_run

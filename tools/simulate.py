@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from .errors import UsageError, reports_errors
+from .extras import require
 from .options import Debug, Json
 from .output import print_json
-
-_INSTALL = 'pip install "langgraph-mai[profiling]"'
 
 
 @reports_errors
@@ -66,12 +65,12 @@ def simulate(
 ) -> None:
     """Predict what every strategy takes, alone and under load, without the machines."""
     settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
-    try:
-        from ..profiling.simulation import simulate as run
-    except ImportError as error:
-        raise UsageError(f"Simulating needs simpy ({error}); install it: {_INSTALL}") from error
+    require("simpy", *(["matplotlib"] if out else []), extra="profiling")
+    if validate:
+        require("numpy", "torch", "transformers", extra="transformers,profiling")
     from ..profiling.run_record import write_run
     from ..profiling.serving import Serving
+    from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import read_latencies, read_workloads
     from ..profiling.simulation_report import records, write_simulation
 
