@@ -12,7 +12,9 @@ from .ask import ask
 from .bench_command import bench
 from .check import check
 from .pairs_command import pairs
+from .profile_command import profile
 from .serve import serve
+from .simulate import simulate
 
 app = typer.Typer(
     name="mai",
@@ -25,6 +27,8 @@ app.command()(pairs)
 app.command()(check)
 app.command()(serve)
 app.command()(bench)
+app.command()(profile)
+app.command()(simulate)
 
 
 def _print_version(wanted: bool) -> None:

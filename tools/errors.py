@@ -56,8 +56,9 @@ def _sentence(error: Exception) -> str:
 def _input_errors() -> tuple[type[Exception], ...]:
     from ..models.images import ImageError
     from ..nodes.errors import MAIInputError
+    from ..profiling.errors import ProfilingInputError
 
-    return (UsageError, MAIInputError, ImageError)
+    return (UsageError, MAIInputError, ImageError, ProfilingInputError)
 
 
 def _say(sentence: str) -> None:

@@ -32,6 +32,9 @@ _ROUTES = {
     "transferred": "transferred: answered after reading a finished reasoning",
 }
 
+_WIDE = 200
+"""Columns of tables of figures where no terminal says how wide it is."""
+
 
 class Progress:
     """What is being done right now, a line each with its seconds; gone when it is done.
@@ -148,6 +151,30 @@ def show_check(found: dict[str, Any]) -> None:
             console.print(Text.assemble((f"{model['role']}: ", "bold red"), model["error"]))
     if found["ok"]:
         console.print(Text(f"The pair {found['pair']} can be used.", "green"))
+
+
+def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of figures; the first column holds names."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title=Text(title))
+    table.title_justify = "left"
+    for index, column in enumerate(header):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = _stdout()
+    if not console.is_terminal:
+        console.width = _WIDE
+    console.print(table)
+    console.print()
+
+
+def show_lines(title: str, lines: Sequence[str]) -> None:
+    """Print sentences under a title."""
+    console = _stdout()
+    console.print(Text(title, "italic"))
+    for line in lines:
+        console.print(Text(line))
+    console.print()
 
 
 def _calls_table(calls: list[dict[str, Any]]) -> Table:

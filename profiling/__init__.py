@@ -1,0 +1,1 @@
+"""Where the time goes: component latency, and a simulator of the cascade."""

@@ -1,0 +1,153 @@
+"""Where the cascade pays: break-even points, and which strategy is best above a score."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .latency import Latencies
+from .totals import Settings, total_seconds
+from .workload import Route, Workload
+
+CANDIDATES = ("mai", "large_direct", "large_reason", "small_direct", "small_reason")
+"""What `advise` chooses from: the cascade, and one model alone."""
+
+_STEPS = 80
+_LARGEST = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Where MAI takes as long as the large model's own reasoning; None where it never does.
+
+    Attributes:
+        disputed_now: Share of the questions that the direct answers do not agree on.
+        disputed: Share from which on MAI is slower.
+        reasoning_now: Tokens of the small model's reasoning on disputed questions.
+        reasoning: Tokens from which on MAI is slower.
+        speed_ratio_now: Tokens a second of the small model over those of the large one.
+        speed_ratio: Ratio below which MAI is slower.
+    """
+
+    disputed_now: float
+    disputed: float | None
+    reasoning_now: float
+    reasoning: float | None
+    speed_ratio_now: float
+    speed_ratio: float | None
+
+
+def break_even(
+    workload: Workload,
+    latencies: Latencies,
+    settings: Settings | None = None,
+    against: str = "large_reason",
+) -> BreakEven:
+    """Find the break-even points of a pair on a workload, each with all else as it is.
+
+    Args:
+        workload: Routes and tokens.
+        latencies: The pair's component latencies.
+        settings: How calls are run, None for the paper's way.
+        against: The strategy that MAI is held against.
+    """
+    limit = total_seconds(against, workload, latencies, settings)
+    length = _disputed_length(workload)
+    small, large = latencies["small"], latencies["large"]
+
+    def at_share(share: float) -> float:
+        scaled = _with_disputed(workload, share)
+        each = total_seconds("mai", scaled, latencies, settings) / scaled.questions
+        return each * workload.questions
+
+    def at_length(tokens: float) -> float:
+        longer = replace(workload, reason_tokens={"reasoned": tokens, "transferred": tokens})
+        return total_seconds("mai", longer, latencies, settings)
+
+    def at_slowness(factor: float) -> float:
+        slower = replace(small, seconds_per_token=large.seconds_per_token * factor)
+        changed: Latencies = {"small": slower, "large": large}
+        return total_seconds("mai", workload, changed, settings)
+
+    slowness = _crossing(at_slowness, limit, _LARGEST)
+    return BreakEven(
+        disputed_now=workload.disputed / workload.questions,
+        disputed=_crossing(at_share, limit, 1.0) if workload.disputed else None,
+        reasoning_now=length,
+        reasoning=_crossing(at_length, limit, _LARGEST) if workload.disputed else None,
+        speed_ratio_now=large.seconds_per_token / small.seconds_per_token,
+        speed_ratio=1 / slowness if slowness else None,
+    )
+
+
+def advise(
+    workload: Workload,
+    latencies: Latencies,
+    floor: float | None = None,
+    settings: Settings | None = None,
+) -> str:
+    """Say in one line what is best: MAI, the large model alone, or the small one alone.
+
+    Args:
+        workload: Routes, tokens and scores.
+        latencies: The pair's component latencies.
+        floor: Score that must be reached, in percent; None for that of the large model reasoning.
+        settings: How calls are run, None for the paper's way.
+    """
+    name = workload.name
+    scored = {s: score for s in CANDIDATES if (score := workload.scores.get(s)) is not None}
+    if not scored:
+        return f"{name}: no scores are known, so nothing can be advised."
+    wanted = workload.scores.get("large_reason", max(scored.values())) if floor is None else floor
+    enough = [strategy for strategy, score in scored.items() if score >= wanted]
+    if not enough:
+        best = max(scored, key=lambda strategy: scored[strategy])
+        return (
+            f"{name}: nothing reaches {wanted:g}; {best} comes nearest with {scored[best]:g}, "
+            f"{_each(best, workload, latencies, settings):.2f} s a question."
+        )
+    times = {s: _each(s, workload, latencies, settings) for s in enough}
+    fastest = min(times, key=lambda strategy: times[strategy])
+    line = (
+        f"{name}: {fastest} is the fastest that reaches {wanted:g} "
+        f"(scores {scored[fastest]:g}, {times[fastest]:.2f} s a question)"
+    )
+    others = sorted((s for s in times if s != fastest), key=lambda strategy: times[strategy])
+    if others:
+        line += f"; next {others[0]} ({scored[others[0]]:g}, {times[others[0]]:.2f} s)"
+    return f"{line}."
+
+
+def _each(
+    strategy: str, workload: Workload, latencies: Latencies, settings: Settings | None
+) -> float:
+    return total_seconds(strategy, workload, latencies, settings) / workload.questions
+
+
+def _disputed_length(workload: Workload) -> float:
+    if not workload.disputed:
+        return workload.reasoning(None)
+    disputed: tuple[Route, ...] = ("reasoned", "transferred")
+    written = sum(workload.count(route) * workload.reasoning(route) for route in disputed)
+    return written / workload.disputed
+
+
+def _with_disputed(workload: Workload, share: float) -> Workload:
+    """The workload with another share of disputed questions, as a set large enough for it."""
+    scale = 1_000_000
+    disputed = round(share * scale)
+    transferred = round(disputed * workload.transferred / workload.disputed)
+    return replace(
+        workload,
+        questions=scale,
+        routes={"reasoned": disputed - transferred, "transferred": transferred},
+    )
+
+
+def _crossing(seconds: Callable[[float], float], limit: float, largest: float) -> float | None:
+    """Where a growing function reaches the limit, by bisection; None if not below `largest`."""
+    low, high = 0.0, largest
+    if seconds(low + 1e-9) > limit or seconds(high) < limit:
+        return None
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if seconds(middle) < limit else (low, middle)
+    return high

@@ -1,0 +1,88 @@
+"""How many engines a stream of questions needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+from .latency import Latencies, ModelLatency, Role
+from .serving import Served, Serving, simulate_serving
+from .strategy_calls import PlannedCall, planned_calls
+from .workload import ROUTES, Workload
+
+UTILIZATION = 0.8
+"""Share of an engine's time that is planned for; the rest takes up bursts of arrivals."""
+
+SIMULATED_ENGINES = 16
+"""A stream that needs more of a model is proven at a fraction of its rate and of its engines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Engines for a stream, and the simulation that proves them.
+
+    Attributes:
+        rate: Questions a second.
+        engines: Copies by role.
+        simulated_rate: The rate of the simulation, the same fraction of `rate` as of the engines.
+        served: What the simulation answered.
+    """
+
+    rate: float
+    engines: Mapping[Role, int]
+    simulated_rate: float
+    served: Served
+
+
+def plan_engines(
+    strategy: str, workload: Workload, latencies: Latencies, rate: float, serving: Serving
+) -> Plan:
+    """Count the engines that a strategy needs at a rate, and simulate them, a device each.
+
+    Args:
+        strategy: One of `graph.strategies.STRATEGIES`.
+        workload: Routes and tokens.
+        latencies: The pair's component latencies.
+        rate: Questions a second.
+        serving: Batch limit, prefix reuse, spread, and how many questions are simulated.
+    """
+    needs = {
+        role: engine_seconds(strategy, workload, latencies[role], role, serving) * rate
+        for role in latencies
+    }
+    engines: dict[Role, int] = {role: max(1, ceil(n / UTILIZATION)) for role, n in needs.items()}
+    shrink = max(1.0, max(engines.values()) / SIMULATED_ENGINES)
+    fewer = {role: max(1, ceil(count / shrink)) for role, count in engines.items()}
+    tried = replace(
+        serving,
+        rate=rate / shrink,
+        small_engines=fewer["small"],
+        large_engines=fewer["large"],
+        devices=2,
+    )
+    used: dict[Role, int] = {role: count if needs[role] else 0 for role, count in engines.items()}
+    served = simulate_serving(strategy, workload, latencies, tried)
+    return Plan(rate, used, rate / shrink, served)
+
+
+def engine_seconds(
+    strategy: str, workload: Workload, latency: ModelLatency, role: Role, serving: Serving
+) -> float:
+    """Seconds of one engine with full batches that a question of the workload takes."""
+    batch = serving.batch_limit
+    token = latency.step_seconds(batch) / batch
+
+    def seconds(call: PlannedCall) -> float:
+        cached = call.prefix_tokens if serving.prefix_reuse else 0.0
+        new_tokens = call.prompt_tokens - cached
+        # Prompts that wait together are read together.
+        read = max(latency.prefill_per_token * new_tokens, latency.seconds_per_token / batch)
+        return read + token * call.output_tokens
+
+    return sum(
+        workload.count(route) / workload.questions * seconds(call)
+        for route in ROUTES
+        if workload.count(route)
+        for stage in planned_calls(strategy, workload, route)
+        for call in stage
+        if call.role == role
+    )

@@ -1,0 +1,106 @@
+"""How long one model call takes, from the latencies of its components."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, get_args
+
+Role = Literal["small", "large"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+DEFAULT_BATCH_SLOPE = 0.04
+"""Used where no batch was measured: a decode step of 32 sequences takes 2.2 times that of one.
+
+`paper_tables.batch_slope` derives 0.042 from the paper's Tables 5 and 12.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLatency:
+    """Component latencies of one model on one machine.
+
+    Attributes:
+        model: Its name.
+        prefill: (prompt tokens, seconds until the prompt is read), ascending; the vision encoder is
+            included, and so are the tokens of pictures.
+        seconds_per_token: One decode step at batch size 1.
+        least_seconds: No call is shorter. The paper's direct answers cost as much as 8 tokens.
+        batch_slope: What each further sequence of a batch adds to a decode step, as a share of it.
+    """
+
+    model: str
+    prefill: tuple[tuple[int, float], ...]
+    seconds_per_token: float
+    least_seconds: float = 0.0
+    batch_slope: float = DEFAULT_BATCH_SLOPE
+
+    def __post_init__(self) -> None:
+        """Check the figures.
+
+        Raises:
+            ValueError: No prefill, or a figure that is no time.
+        """
+        sizes = [tokens for tokens, _ in self.prefill]
+        if not sizes or sizes != sorted(set(sizes)):
+            raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
+        times = [seconds for _, seconds in self.prefill]
+        if self.seconds_per_token <= 0 or min([self.least_seconds, self.batch_slope, *times]) < 0:
+            raise ValueError(f"The latencies of {self.model!r} must not be negative.")
+
+    @property
+    def prefill_per_token(self) -> float:
+        """Seconds that each further prompt token adds, from the largest prompts measured."""
+        if len(self.prefill) < 2:
+            tokens, seconds = self.prefill[0]
+            return seconds / tokens if tokens else 0.0
+        (few, short), (many, long) = self.prefill[0], self.prefill[-1]
+        return max(0.0, (long - short) / (many - few))
+
+    def prefill_seconds(self, prompt_tokens: float) -> float:
+        """Seconds to read a whole prompt: between measured prompts by interpolation.
+
+        Args:
+            prompt_tokens: Its length, pictures included. Shorter ones than were measured cost as
+                much as the shortest; longer ones go on by `prefill_per_token`.
+        """
+        points = self.prefill
+        if prompt_tokens <= points[0][0]:
+            return points[0][1]
+        for (few, short), (many, long) in pairwise(points):
+            if prompt_tokens <= many:
+                return short + (long - short) * (prompt_tokens - few) / (many - few)
+        many, long = points[-1]
+        return long + self.prefill_per_token * (prompt_tokens - many)
+
+    def suffix_seconds(self, new_tokens: float) -> float:
+        """Seconds to read what follows a cached prefix: at least one pass through the weights."""
+        return max(self.seconds_per_token, self.prefill_per_token * new_tokens)
+
+    def step_seconds(self, batch: int) -> float:
+        """One decode step of a batch."""
+        return self.seconds_per_token * (1 + self.batch_slope * (batch - 1))
+
+    def call_seconds(
+        self, prompt_tokens: float, output_tokens: float, cached_tokens: float = 0.0
+    ) -> float:
+        """One call on its own.
+
+        Args:
+            prompt_tokens: Length of the prompt, cached prefix included.
+            output_tokens: Tokens written.
+            cached_tokens: How much of the prompt the engine's prefix cache holds.
+        """
+        read = (
+            self.suffix_seconds(prompt_tokens - cached_tokens)
+            if cached_tokens
+            else self.prefill_seconds(prompt_tokens)
+        )
+        return max(self.least_seconds, read + output_tokens * self.seconds_per_token)
+
+    def without_floor(self) -> "ModelLatency":
+        """The same model where a short call may be as short as its components say."""
+        return replace(self, least_seconds=0.0)
+
+
+Latencies = Mapping[Role, ModelLatency]
+"""The latencies of a pair, by role."""

@@ -1,0 +1,145 @@
+"""`profile.csv`: one row a measurement, written as it is made, and read again to resume."""
+
+import csv
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+Component = Literal["preprocess", "vision", "ttft", "decode"]
+
+_KEY = (
+    "model",
+    "backend",
+    "dtype",
+    "device",
+    "attention",
+    "weights",
+    "component",
+    "batch",
+    "image_side",
+    "query_tokens",
+    "output_tokens",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One latency. Times are in milliseconds, for a whole batch.
+
+    Attributes:
+        model: Its name.
+        backend: What ran it.
+        dtype: Of its weights.
+        device: Where it ran.
+        attention: Attention implementation.
+        weights: "real" or "random".
+        component: What was measured. Time to first token includes the vision encoder; decoding is
+            from the first token to as many more as `output_tokens`.
+        batch: Equal prompts at once.
+        image_side: Width and height of the picture, in pixels.
+        image_tokens: Tokens it takes in a prompt.
+        query_tokens: The others, where there is a prompt.
+        input_tokens: Both together.
+        output_tokens: Tokens written, forced to that number.
+        repeats: How often it was measured.
+        median_ms: Median, empty if it was skipped.
+        low_ms: Lower quartile.
+        high_ms: Upper quartile.
+        floor_ms: What the machine's measured rates allow at best.
+        bound: Which rate sets the floor: compute or memory.
+        skipped: Why it was not measured.
+    """
+
+    model: str
+    backend: str
+    dtype: str
+    device: str
+    attention: str
+    weights: str
+    component: Component
+    batch: int
+    image_side: int
+    image_tokens: int
+    query_tokens: int
+    input_tokens: int
+    output_tokens: int
+    repeats: int = 0
+    median_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    floor_ms: float | None = None
+    bound: str = ""
+    skipped: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells this measurement from every other one."""
+        return tuple(str(getattr(self, name)) for name in _KEY)
+
+    @property
+    def share(self) -> float | None:
+        """The floor over the median: 1 is as fast as the machine's rates allow."""
+        if not self.median_ms or self.floor_ms is None:
+            return None
+        return self.floor_ms / self.median_ms
+
+
+_COLUMNS = [field.name for field in fields(ProfileRow)]
+
+
+class ProfileFile:
+    """A folder's `profile.csv`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it, or start one. Rows of what was skipped are left out, to be tried again."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "profile.csv"
+        self.rows = [row for row in read_rows(self._path) if not row.skipped]
+        self._write(self.rows)
+
+    def find(self, row: ProfileRow) -> ProfileRow | None:
+        """A row that was measured before with these settings."""
+        return next((known for known in self.rows if known.key == row.key), None)
+
+    def add(self, row: ProfileRow) -> None:
+        """Write a row at once."""
+        self.rows.append(row)
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, _COLUMNS).writerow(_shown(row))
+
+    def _write(self, rows: Iterable[ProfileRow]) -> None:
+        part = self._path.with_suffix(".part")
+        with part.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, _COLUMNS)
+            writer.writeheader()
+            writer.writerows(_shown(row) for row in rows)
+        part.replace(self._path)
+
+
+def read_rows(path: Path) -> list[ProfileRow]:
+    """The rows of a `profile.csv`, none if it is missing; a last line cut short is left out."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [_parse(row) for row in csv.DictReader(file) if None not in row.values()]
+
+
+def _shown(row: ProfileRow) -> dict[str, object]:
+    return {
+        key: round(value, 4) if isinstance(value, float) else value
+        for key, value in asdict(row).items()
+    }
+
+
+def _parse(row: dict[str, str]) -> ProfileRow:
+    values: dict[str, object] = {}
+    for name in _COLUMNS:
+        text = row[name]
+        if name.endswith("_ms"):
+            values[name] = float(text) if text else None
+        elif name in {"batch", "image_side", "repeats"} or name.endswith("_tokens"):
+            values[name] = int(text)
+        else:
+            values[name] = text
+    return ProfileRow(**values)  # type: ignore[arg-type]

@@ -1,0 +1,151 @@
+"""A whole simulation: totals alone, serving, break-even and advice for each workload."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..graph.strategies import STRATEGIES
+from .break_even import BreakEven, advise, break_even
+from .capacity import Plan, plan_engines
+from .latency import Latencies
+from .serving import Served, Serving, simulate_serving
+from .totals import Settings, output_tokens, priced, total_seconds
+from .workload import Workload
+
+ONE_BY_ONE = Settings()
+FAST = Settings(overlap=True, prefix_reuse=True, floor=False)
+"""Both direct answers at once, nothing read twice, no shortest time of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Seconds that all questions of a workload take, one after the other.
+
+    Attributes:
+        workload: Its name.
+        strategy: Its name.
+        questions: How many.
+        seconds: The paper's way.
+        fast_seconds: With `FAST`.
+        output_tokens: Mean tokens that all calls of a question write together.
+        score: Percent, where it is known.
+    """
+
+    workload: str
+    strategy: str
+    questions: int
+    seconds: float
+    fast_seconds: float
+    output_tokens: float
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedTotal:
+    """What a strategy took on this machine, and what was predicted. Times are in seconds."""
+
+    strategy: str
+    questions: int
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTotals:
+    """One strategy on one workload under many questions at once."""
+
+    workload: str
+    strategy: str
+    served: Served
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What `mai simulate` finds.
+
+    Attributes:
+        latencies: What it computes with.
+        serving: Arrivals and engines of `served`.
+        totals: Alone, by workload and strategy.
+        served: Under load, by workload and strategy.
+        break_even: By workload, against the large model's own reasoning.
+        advice: A line for each workload.
+        plans: Engines for a stream, by workload and strategy, if one was asked for.
+        timed: The demo pair's totals, timed and predicted, if that was asked for.
+    """
+
+    latencies: Latencies
+    serving: Serving
+    totals: list[Totals]
+    served: list[ServedTotals]
+    break_even: dict[str, BreakEven]
+    advice: list[str]
+    plans: dict[tuple[str, str], Plan]
+    timed: list[TimedTotal] = field(default_factory=list)
+
+    def seconds(self, workload: str, strategy: str) -> float | None:
+        """A total, None where it was not computed."""
+        found = (
+            row.seconds
+            for row in self.totals
+            if (row.workload, row.strategy) == (workload, strategy)
+        )
+        return next(found, None)
+
+
+def simulate(
+    workloads: Sequence[Workload],
+    latencies: Latencies,
+    serving: Serving,
+    *,
+    floor: float | None = None,
+    plan_rate: float | None = None,
+) -> Simulation:
+    """Predict everything that the given figures allow.
+
+    Args:
+        workloads: Benchmarks with routes and tokens.
+        latencies: The pair's component latencies.
+        serving: Arrivals and engines.
+        floor: Score that the advice must reach, None for the large model's reasoning.
+        plan_rate: Questions a second to plan engines for.
+    """
+    runs = [(workload, name) for workload in workloads for name in priced(STRATEGIES, workload)]
+    return Simulation(
+        latencies=latencies,
+        serving=serving,
+        totals=[_totals(name, workload, latencies) for workload, name in runs],
+        served=[
+            ServedTotals(workload.name, name, simulate_serving(name, workload, latencies, serving))
+            for workload, name in runs
+        ],
+        break_even={
+            workload.name: break_even(workload, latencies)
+            for workload in workloads
+            if "large_reason" in priced(STRATEGIES, workload)
+        },
+        advice=[advise(workload, latencies, floor) for workload in workloads],
+        plans={
+            (workload.name, name): plan_engines(
+                name, workload, latencies, plan_rate, replace(serving, rate=None)
+            )
+            for workload, name in runs
+            if plan_rate and name in {"mai", "large_reason"}
+        },
+    )
+
+
+def _totals(strategy: str, workload: Workload, latencies: Latencies) -> Totals:
+    return Totals(
+        workload=workload.name,
+        strategy=strategy,
+        questions=workload.questions,
+        seconds=total_seconds(strategy, workload, latencies, ONE_BY_ONE),
+        fast_seconds=total_seconds(strategy, workload, latencies, FAST),
+        output_tokens=output_tokens(strategy, workload),
+        score=workload.scores.get(strategy),
+    )

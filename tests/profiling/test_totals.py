@@ -1,0 +1,198 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langgraph_mai.profiling.break_even import advise, break_even
+from langgraph_mai.profiling.latency import ModelLatency
+from langgraph_mai.profiling.serving import Serving, simulate_serving
+from langgraph_mai.profiling.totals import Settings, output_tokens, total_seconds
+from langgraph_mai.profiling.workload import Workload
+
+SMALL = ModelLatency("small", ((100, 0.02), (300, 0.04)), 0.01, 0.1)
+LARGE = ModelLatency("large", ((100, 0.03), (300, 0.07)), 0.02, 0.15)
+PAIR = {"small": SMALL, "large": LARGE}
+WORKLOAD = Workload(
+    "set",
+    100,
+    {"direct": 80, "reasoned": 5, "transferred": 15},
+    {
+        ("small", "direct"): 2,
+        ("small", "reason"): 50,
+        ("large", "direct"): 1,
+        ("large", "reason"): 60,
+    },
+    prompt_tokens=200,
+)
+
+
+def latencies():
+    seconds = st.floats(0.001, 1.0)
+    return st.builds(
+        lambda fast, more, token, slope: ModelLatency(
+            "m", ((64, fast), (512, fast + more)), token, batch_slope=slope
+        ),
+        seconds,
+        seconds,
+        st.floats(0.001, 0.2),
+        st.floats(0, 0.5),
+    )
+
+
+def workloads():
+    counts = st.integers(0, 9)
+    return st.builds(
+        lambda direct, reasoned, transferred, tokens: Workload(
+            "set",
+            1 + direct + reasoned + transferred,
+            {"direct": direct + 1, "reasoned": reasoned, "transferred": transferred},
+            dict(
+                zip(
+                    [(r, s) for r in ("small", "large") for s in ("direct", "explain", "reason")],
+                    tokens,
+                    strict=True,
+                )
+            ),
+        ),
+        counts,
+        counts,
+        counts,
+        st.lists(st.floats(1, 300), min_size=6, max_size=6),
+    )
+
+
+def test_a_prompt_between_two_measured_ones_costs_in_between():
+    assert SMALL.prefill_seconds(200) == pytest.approx(0.03)
+    assert SMALL.prefill_seconds(10) == 0.02
+    assert SMALL.prefill_seconds(500) == pytest.approx(0.06)
+
+
+def test_a_total_is_the_sum_of_its_calls():
+    direct = 0.1 + 0.15  # both at their shortest time
+    reasoning = 0.03 + 50 * 0.01
+    transfer = LARGE.prefill_seconds(250) + 0.02
+    expected = 100 * direct + 20 * reasoning + 15 * max(0.15, transfer)
+    assert total_seconds("mai", WORKLOAD, PAIR) == pytest.approx(expected)
+
+
+def test_output_tokens_are_those_of_all_calls():
+    assert output_tokens("large_reason", WORKLOAD) == 60
+    # Two direct answers, 20 reasonings and 15 transfers on 100 questions.
+    assert output_tokens("mai", WORKLOAD) == pytest.approx(2 + 1 + 0.2 * 50 + 0.15 * 1)
+
+
+def test_the_length_of_a_reasoning_is_that_of_its_route():
+    longer = replace(WORKLOAD, reason_tokens={"reasoned": 150})
+    more = total_seconds("mai", longer, PAIR) - total_seconds("mai", WORKLOAD, PAIR)
+    assert more == pytest.approx(5 * 100 * SMALL.seconds_per_token)
+    assert total_seconds("small_reason", longer, PAIR) == total_seconds(
+        "small_reason", WORKLOAD, PAIR
+    )
+
+
+@pytest.mark.parametrize("strategy", ["mai", "full_transfer", "small_two_stage"])
+def test_overlap_and_prefix_reuse_save_time_and_the_shortest_call_costs_some(strategy):
+    plain = total_seconds(strategy, WORKLOAD, PAIR, Settings(floor=False))
+    assert total_seconds(strategy, WORKLOAD, PAIR, Settings(overlap=True, floor=False)) <= plain
+    assert (
+        total_seconds(strategy, WORKLOAD, PAIR, Settings(prefix_reuse=True, floor=False)) <= plain
+    )
+    assert total_seconds(strategy, WORKLOAD, PAIR) >= plain
+
+
+@given(
+    workload=workloads(),
+    small=latencies(),
+    large=latencies(),
+    strategy=st.sampled_from(["mai", "full_transfer", "large_reason", "large_two_stage"]),
+    overlap=st.booleans(),
+    reuse=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_one_question_at_a_time_is_served_in_the_time_of_the_totals(
+    workload, small, large, strategy, overlap, reuse
+):
+    """The discrete events and the arithmetic are two ways to one figure."""
+    pair = {"small": small, "large": large}
+    served = simulate_serving(
+        strategy,
+        workload,
+        pair,
+        Serving(
+            questions=workload.questions,
+            concurrency=1,
+            spread=0,
+            overlap=overlap,
+            prefix_reuse=reuse,
+        ),
+    )
+    alone = Settings(overlap=overlap, prefix_reuse=reuse, floor=False)
+    assert served.seconds == pytest.approx(total_seconds(strategy, workload, pair, alone))
+
+
+def test_at_the_break_even_points_mai_takes_as_long_as_the_large_models_reasoning():
+    even = break_even(WORKLOAD, PAIR, Settings(floor=False))
+    limit = total_seconds("large_reason", WORKLOAD, PAIR, Settings(floor=False))
+
+    longer = replace(
+        WORKLOAD, reason_tokens={"reasoned": even.reasoning, "transferred": even.reasoning}
+    )
+    assert total_seconds("mai", longer, PAIR, Settings(floor=False)) == pytest.approx(limit)
+
+    slow = replace(SMALL, seconds_per_token=LARGE.seconds_per_token / even.speed_ratio)
+    slower = {"small": slow, "large": LARGE}
+    assert total_seconds("mai", WORKLOAD, slower, Settings(floor=False)) == pytest.approx(limit)
+    assert even.speed_ratio < even.speed_ratio_now == pytest.approx(2)
+
+    assert even.disputed is None  # even if all were disputed, the small model reasons faster
+    slower_pair = {"small": replace(SMALL, seconds_per_token=0.025), "large": LARGE}
+    even = break_even(WORKLOAD, slower_pair, Settings(floor=False))
+    disputed = round(even.disputed * 1e6)
+    moved = replace(
+        WORKLOAD,
+        questions=1_000_000,
+        routes={"reasoned": disputed // 4, "transferred": disputed - disputed // 4},
+    )
+    each = total_seconds("mai", moved, slower_pair, Settings(floor=False)) / 1e6
+    assert each == pytest.approx(limit / 100, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scores", "floor", "best"),
+    [
+        ({"mai": 90, "large_direct": 80, "large_reason": 91}, 85, "mai"),
+        ({"mai": 90, "large_direct": 86, "large_reason": 91}, 85, "large_direct"),
+        ({"mai": 90, "large_direct": 80, "large_reason": 91}, None, "large_reason"),
+        ({"mai": 90, "small_direct": 89, "large_direct": 88}, 88, "small_direct"),
+    ],
+)
+def test_the_advice_is_the_fastest_that_reaches_the_floor(scores, floor, best):
+    line = advise(replace(WORKLOAD, scores=scores), PAIR, floor)
+    assert line.startswith(f"set: {best} is the fastest")
+
+
+def test_the_advice_says_if_nothing_reaches_the_floor():
+    scored = replace(WORKLOAD, scores={"mai": 70, "large_direct": 60})
+    assert "nothing reaches 99; mai comes nearest with 70" in advise(scored, PAIR, 99)
+    assert "nothing can be advised" in advise(WORKLOAD, PAIR)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"questions": 0},
+        {"questions": 10},
+        {"tokens": {("small", "direct"): -1}},
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ValueError, match="set"):
+        replace(WORKLOAD, **wrong)
+
+
+def test_latencies_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="ascending"):
+        replace(SMALL, prefill=((300, 1.0), (100, 1.0)))
+    with pytest.raises(ValueError, match="negative"):
+        replace(SMALL, seconds_per_token=0)

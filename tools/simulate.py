@@ -1,0 +1,131 @@
+"""`mai simulate`: predicts total time, speedup and serving from component latencies."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import UsageError, reports_errors
+from .extras import require
+from .options import Debug, Json
+from .output import print_json
+
+
+@reports_errors
+def simulate(
+    *,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Folder of mai profile; without, the paper's Tables 3 and 4."),
+    ] = None,
+    routes: Annotated[
+        Path | None, typer.Option(help="CSV of Table 10's form; without, the paper's.")
+    ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="CSV of Table 5's form; without, the paper's.")
+    ] = None,
+    small: Annotated[str | None, typer.Option(help="The small model's name there.")] = None,
+    large: Annotated[str | None, typer.Option(help="The large model's name there.")] = None,
+    questions: Annotated[int, typer.Option(help="Questions to simulate the serving of.")] = 2000,
+    rate: Annotated[
+        float | None, typer.Option(help="Questions a second that arrive at random moments.")
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option(help="Questions in work at any time, where there is no rate.")
+    ] = 32,
+    batch: Annotated[int, typer.Option(help="Sequences an engine works on at once.")] = 32,
+    small_engines: Annotated[int, typer.Option(help="Copies of the small model.")] = 1,
+    large_engines: Annotated[int, typer.Option(help="Copies of the large model.")] = 1,
+    devices: Annotated[int, typer.Option(help="1 if a small and a large engine share one.")] = 2,
+    overlap: Annotated[bool, typer.Option(help="Both direct answers run at once.")] = True,
+    prefix_reuse: Annotated[bool, typer.Option(help="No prompt prefix is read twice.")] = True,
+    spread: Annotated[
+        float, typer.Option(help="Standard deviation of output lengths over their mean.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(help="Decides what is random.")] = 0,
+    plan: Annotated[
+        float | None, typer.Option(help="Questions a second to plan engines for.")
+    ] = None,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="Print one line for each benchmark, and no tables.")
+    ] = False,
+    floor: Annotated[
+        float | None,
+        typer.Option(help="Score the advice must reach; without, the large model reasoning's."),
+    ] = None,
+    validate: Annotated[
+        int | None,
+        typer.Option(help="Time the demo pair here on so many questions, beside its prediction."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables and figures.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict what every strategy takes, alone and under load, without the machines."""
+    settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
+    require("simpy", *(["matplotlib"] if out else []), extra="profiling")
+    if validate:
+        require("numpy", "torch", "transformers", extra="transformers,profiling")
+    from ..profiling.run_record import write_run
+    from ..profiling.serving import Serving
+    from ..profiling.simulation import simulate as run
+    from ..profiling.simulation_input import read_latencies, read_workloads
+    from ..profiling.simulation_report import records, write_simulation
+
+    paper = not any((profile, routes, tokens, small, large))
+    if validate is not None and validate < 1:
+        raise UsageError("At least 1 question is needed to validate.")
+    if plan is not None and plan <= 0:
+        raise UsageError("The rate to plan for must be above 0.")
+    try:
+        serving = Serving(
+            questions=questions,
+            rate=rate,
+            concurrency=concurrency,
+            batch_limit=batch,
+            small_engines=small_engines,
+            large_engines=large_engines,
+            devices=devices,
+            overlap=overlap,
+            prefix_reuse=prefix_reuse,
+            spread=spread,
+            seed=seed,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    latencies = read_latencies(profile, small, large)
+    workloads = read_workloads(routes, tokens, small, large)
+    found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
+    if validate:
+        found = replace(found, timed=_time_demo_pair(validate))
+    if out:
+        write_simulation(found, out, paper=paper)
+        write_run(out, settings)
+    if as_json:
+        print_json(records(found, paper=paper))
+    elif advice:
+        typer.echo("\n".join(found.advice))
+    else:
+        _show(found, paper)
+
+
+def _time_demo_pair(questions: int) -> Any:
+    from ..profiling.validation import validate
+
+    with tempfile.TemporaryDirectory(prefix="langgraph-mai-validate-") as folder:
+        return validate(questions, Path(folder)).checked
+
+
+def _show(found: Any, paper: bool) -> None:
+    """Print tables, then the advice and what contradicts itself."""
+    from ..profiling.paper_comparison import contradictions
+    from ..profiling.simulation_report import tables
+    from .rendering import show_lines, show_table
+
+    for title, header, rows in tables(found, paper=paper):
+        show_table(title, header, rows)
+    show_lines("Advice", found.advice)
+    if paper:
+        show_lines("Figures of the paper that contradict each other", contradictions())
