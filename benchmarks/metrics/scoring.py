@@ -1,0 +1,141 @@
+"""From the outputs on a benchmark to its figures: paired by question id, part by part."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..question import Benchmark, BenchmarkQuestion
+from .circular import circular_grades
+from .grading import RULES, YES_NO
+from .intervals import bootstrap_mean, wilson
+from .pope import pope_scores
+from .scores import Protocol, Score
+
+METRICS = (*RULES, "pope")
+_MEANS = {"anls"}  # All other figures are proportions.
+
+Grades = dict[str, float]
+
+
+def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
+    """All figures of a benchmark, under every protocol that has them.
+
+    Questions without a text are left out of every figure (`missing` names them); texts for other
+    ids are not looked at.
+
+    Args:
+        benchmark: The questions and the metric.
+        texts: Final outputs by question id.
+
+    Returns:
+        For each protocol and figure one score over all questions, then one for each part of the
+        benchmark. A figure that cannot be computed has no value.
+
+    Raises:
+        ValueError: No metric has that name.
+    """
+    _check(benchmark)
+    if benchmark.metric == "pope":
+        return list(_pope(benchmark, texts))
+    return [
+        _score(protocol, figure, [graded[one.id] for one in part if one.id in graded], group)
+        for (protocol, figure), graded in _figures(benchmark, texts).items()
+        for group, part in _parts(benchmark.questions)
+    ]
+
+
+def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Grades]:
+    """What each output is worth, from 0 (wrong) to 1 (right), under each protocol.
+
+    It is the question's share in the accuracy (relaxed on ChartQA); on InfographicVQA in the mean
+    ANLS for all protocols but typed.
+
+    Args:
+        benchmark: The questions and the metric.
+        texts: Final outputs by question id.
+
+    Returns:
+        By protocol and question id. Questions without a text, and those that a protocol leaves
+        out, are not in it.
+
+    Raises:
+        ValueError: No metric has that name.
+    """
+    _check(benchmark)
+    if benchmark.metric == "pope":
+        return {
+            protocol: {
+                one.id: float(reading(one, texts[one.id]) == _right(one))
+                for one in benchmark.questions
+                if one.id in texts
+            }
+            for protocol, reading in YES_NO.items()
+        }
+    first: dict[Protocol, Grades] = {}
+    for (protocol, _), graded in _figures(benchmark, texts).items():
+        first.setdefault(protocol, graded)
+    return first
+
+
+def missing(benchmark: Benchmark, texts: Mapping[str, str]) -> list[str]:
+    """Ids of the questions without a text, in order."""
+    return [question.id for question in benchmark.questions if question.id not in texts]
+
+
+def _check(benchmark: Benchmark) -> None:
+    if benchmark.metric not in METRICS:
+        raise ValueError(
+            f"The metric {benchmark.metric!r} is unknown; use one of {', '.join(METRICS)}."
+        )
+
+
+def _figures(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[tuple[Protocol, str], Grades]:
+    """What each question is worth in each figure of each protocol."""
+    figures: dict[tuple[Protocol, str], Grades] = {}
+    for figure, rules in RULES[benchmark.metric].items():
+        for protocol, grade in rules.items():
+            graded = figures[protocol, figure] = {
+                one.id: worth
+                for one in benchmark.questions
+                if one.id in texts and (worth := grade(one, texts[one.id])) is not None
+            }
+            if benchmark.metric == "mmbench":
+                circular = f"circular_{figure}"
+                figures[protocol, circular] = circular_grades(benchmark.questions, graded)
+    return figures
+
+
+def _parts(
+    questions: Sequence[BenchmarkQuestion],
+) -> list[tuple[dict[str, str], list[BenchmarkQuestion]]]:
+    """All questions, then those of each part, in the order in which the parts appear."""
+    parts: dict[tuple[str, str], list[BenchmarkQuestion]] = {}
+    for question in questions:
+        for name in question.group.items():
+            parts.setdefault(name, []).append(question)
+    return [({}, list(questions)), *((dict([name]), part) for name, part in parts.items())]
+
+
+def _score(
+    protocol: Protocol, figure: str, values: Sequence[float], group: Mapping[str, str]
+) -> Score:
+    proportion = figure not in _MEANS
+    low, high = wilson(round(sum(values)), len(values)) if proportion else bootstrap_mean(values)
+    return Score(
+        protocol=protocol,
+        metric=figure,
+        value=sum(values) / len(values) if values else None,
+        low=low,
+        high=high,
+        questions=len(values),
+        group=group,
+    )
+
+
+def _pope(benchmark: Benchmark, texts: Mapping[str, str]) -> Iterator[Score]:
+    for protocol, reading in YES_NO.items():
+        for group, part in _parts(benchmark.questions):
+            pairs = [(_right(one), reading(one, texts[one.id])) for one in part if one.id in texts]
+            yield from pope_scores(protocol, pairs, group)
+
+
+def _right(question: BenchmarkQuestion) -> str:
+    return question.answers[0].strip().lower()
