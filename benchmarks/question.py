@@ -38,8 +38,8 @@ class Benchmark:
         name: Its name, one of `benchmarks.datasets.BENCHMARKS` or that of the user's own file.
         questions: The questions; their ids differ.
         prompts: Name of its prompts in configs/prompts.
-        metric: Name of its metric: "pope", "mmmu", "mmbench", "chartqa", "infovqa", "realworldqa",
-            or "accuracy", where only our own reading counts.
+        metric: Name of its metric, one of `benchmarks.metrics.METRICS`: that of a public benchmark,
+            or "accuracy".
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Our own reading of an output: typed answers, compared with the accepted ones."""
 
-from ...answers import Answer, agree, parse
+from ...answers import Answer, AnswerType, agree, parse
 from ..question import BenchmarkQuestion
 from .relaxed import TOLERANCE
 
@@ -25,12 +25,14 @@ def is_right_within_tolerance(question: BenchmarkQuestion, text: str) -> bool:
 def _same(question: BenchmarkQuestion, text: str, answer: str) -> bool:
     if question.answer_type == "choice":
         return read(question, text).value == answer
-    right = parse(answer, question.answer_type, (), question.question)
-    if right.value is not None:
-        return agree(read(question, text), right) == "agree"
-    # An accepted answer of another kind than the question makes one expect.
-    a, b = (parse(words, "short_text", (), question.question) for words in (text, answer))
-    return agree(a, b) == "agree"
+    # "Yes, it is wet." is the text "yes" to no one who does not know that yes or no is wanted.
+    yes_or_no = question.answer_type == "short_text" and answer.strip().lower() in ("yes", "no")
+    kind: AnswerType = "yes_no" if yes_or_no else question.answer_type
+    right = parse(answer, kind, (), question.question)
+    if right.value is None:  # of another kind than the question makes one expect
+        kind = "short_text"
+        right = parse(answer, kind, (), question.question)
+    return agree(parse(text, kind, (), question.question), right) == "agree"
 
 
 def _within(question: BenchmarkQuestion, text: str, answer: str) -> bool:
