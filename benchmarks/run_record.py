@@ -22,11 +22,12 @@ _PACKAGES = (
 )
 
 
-def write_run_record(folder: Path, **facts: Any) -> None:
-    """Write `run.json`: how its neighbours in the folder came about.
+def write_run_record(folder: Path, *, name: str = "run.json", **facts: Any) -> None:
+    """Write how the files of a folder came about.
 
     Args:
         folder: Where the results are.
+        name: Name of the record's file.
         **facts: What else is known, as JSON values.
     """
     record = {
@@ -36,7 +37,7 @@ def write_run_record(folder: Path, **facts: Any) -> None:
         "versions": _versions(),
         "machine": _machine(),
     }
-    (folder / "run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (folder / name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _versions() -> Mapping[str, str]:

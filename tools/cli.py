@@ -10,6 +10,7 @@ import typer
 from .. import __version__
 from .ask import ask
 from .check import check
+from .evaluate import evaluate
 from .pairs_command import pairs
 from .serve import serve
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(pairs)
 app.command()(check)
+app.command()(evaluate)
 app.command()(serve)
 
 

@@ -78,18 +78,7 @@ async def evaluate(
     """
     wording = pair.prompts if prompts is None else prompts
     with CallStore(folder) as store:
-        models = {
-            "small": model_identity(pair.small),
-            "large": model_identity(pair.large),
-        }
-        store.claim(
-            {
-                "benchmark": benchmark.name,
-                "small model": models["small"],
-                "large model": models["large"],
-                "prompts": wording.model_dump(mode="json"),
-            }
-        )
+        models = _claim(store, benchmark, pair, wording)
         small = StoredModel(pair.small, store, "small", models["small"])
         large = StoredModel(pair.large, store, "large", models["large"])
         graphs = {name: create_strategy(name, small, large, prompts=wording) for name in strategies}
@@ -107,6 +96,22 @@ async def evaluate(
             calls_stored=store.count_calls(),
             failed_calls=store.failures(),
         )
+
+
+def claim(
+    folder: Path, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
+) -> dict[str, dict[str, Any]]:
+    """Make sure that a folder belongs to an evaluation, and note it in a new one.
+
+    Returns:
+        What tells the two models from others, by role.
+
+    Raises:
+        ConfigError: As for `evaluate`.
+        ModelError: As for `evaluate`.
+    """
+    with CallStore(folder) as store:
+        return _claim(store, benchmark, pair, prompts)
 
 
 def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -139,6 +144,21 @@ def write_lines(path: Path, records: Any) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write one JSON value, whole or not at all."""
     _replace(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def _claim(
+    store: CallStore, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
+) -> dict[str, dict[str, Any]]:
+    models = {"small": model_identity(pair.small), "large": model_identity(pair.large)}
+    store.claim(
+        {
+            "benchmark": benchmark.name,
+            "small model": models["small"],
+            "large model": models["large"],
+            "prompts": prompts.model_dump(mode="json"),
+        }
+    )
+    return models
 
 
 def _replace(path: Path, text: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..metrics.intervals import CONFIDENCE, RESAMPLES, SEED, wilson
+from .metrics.intervals import CONFIDENCE, RESAMPLES, SEED, wilson
 
 _BATCH = 100
 
