@@ -1,0 +1,58 @@
+"""MMBench: multiple choice on perception and reasoning, each question in several rotations."""
+
+from typing import Any
+
+from ..metrics.circular import ROTATION, base_index
+from ..question import BenchmarkQuestion
+from .errors import DataError
+from .public_set import PublicSet, text_of
+from .rows import Row, Rows
+
+_LETTERS = "ABCD"
+_GROUPS = ("category", "L2-category")
+
+
+def _question(row: Row, _number: int) -> BenchmarkQuestion:
+    choices = [str(row[letter]) for letter in _LETTERS if _given(row.get(letter))]
+    if not _given(row["answer"]):
+        raise DataError("it has no answer; the test split is scored by its authors alone.")
+    answer = text_of(row, "answer").upper()
+    if answer not in _LETTERS[: len(choices)]:
+        raise DataError(
+            f"the answer is {answer!r}, not the letter of one of {len(choices)} choices."
+        )
+    hint = f"{str(row['hint']).strip()}\n" if _given(row.get("hint")) else ""
+    index = text_of(row, "index")
+    return BenchmarkQuestion(
+        id=str(int(float(index))),
+        question=hint + text_of(row, "question"),
+        images=(),
+        answers=(answer,),
+        choices=tuple(choices),
+        answer_type="choice",
+        group={name: str(row[name]) for name in _GROUPS if _given(row.get(name))},
+    )
+
+
+def _given(value: Any) -> bool:
+    """Whether a cell holds something; tables that were made with pandas hold "nan" for nothing."""
+    return value is not None and str(value).strip().lower() not in ("", "nan")
+
+
+def _circles(rows: Rows) -> list[int]:
+    """All rotations of a question, then those of the next, so that a limit cuts one circle."""
+    indices = [int(index) for index in rows.column("index")]
+    return sorted(
+        range(len(indices)),
+        key=lambda k: (int(base_index(str(indices[k]))), indices[k] // ROTATION),
+    )
+
+
+MMBENCH = PublicSet(
+    name="mmbench",
+    hub="lmms-lab/MMBench_EN",
+    split="dev",
+    columns=("index", "question", "hint", "A", "B", "answer", "image"),
+    question=_question,
+    in_turn=_circles,
+)

@@ -1,0 +1,55 @@
+"""Pictures of data sets as references that `models.images` takes."""
+
+import hashlib
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+
+from .errors import DataError
+
+_SUBFOLDERS = ("", "images", "png", "val2014")
+"""Where the public sets keep the pictures that their files name."""
+
+
+def picture_reference(cell: Any, base: Path, folder: Path) -> str:
+    """The path of a picture that a row holds or names.
+
+    Args:
+        cell: `{"bytes": ..., "path": ...}`, or a path.
+        base: What a path is relative to; subfolders that the public sets use are looked at too.
+        folder: Where bytes are written, once for equal bytes.
+
+    Raises:
+        DataError: No picture, no such file, or bytes that are no picture.
+    """
+    data = cell.get("bytes") if isinstance(cell, Mapping) else None
+    if data:
+        return str(_written(bytes(data), folder))
+    name = cell.get("path") if isinstance(cell, Mapping) else cell
+    if not isinstance(name, str) or not name:
+        raise DataError("there is no picture.")
+    for subfolder in _SUBFOLDERS:
+        path = base / subfolder / name
+        if path.is_file():
+            return str(path.resolve())
+    raise DataError(f"there is no picture {name} in {base}.")
+
+
+def _written(data: bytes, folder: Path) -> Path:
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            suffix = (picture.format or "").lower()
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise DataError("its bytes are no picture.") from error
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}.{suffix}"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Another process may write the same picture; none may ever see half of it.
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_bytes(data)
+        part.replace(path)
+    return path.resolve()
