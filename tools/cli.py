@@ -12,6 +12,7 @@ from .ask import ask
 from .check import check
 from .evaluate import evaluate
 from .pairs_command import pairs
+from .report import report
 from .serve import serve
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app.command()(ask)
 app.command()(pairs)
 app.command()(check)
 app.command()(evaluate)
+app.command()(report)
 app.command()(serve)
 
 

@@ -54,10 +54,11 @@ def _sentence(error: Exception) -> str:
 
 
 def _input_errors() -> tuple[type[Exception], ...]:
+    from ..benchmarks.datasets import DataError
     from ..models.images import ImageError
     from ..nodes.errors import MAIInputError
 
-    return (UsageError, MAIInputError, ImageError)
+    return (UsageError, MAIInputError, ImageError, DataError)
 
 
 def _say(sentence: str) -> None:

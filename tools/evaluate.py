@@ -29,7 +29,11 @@ _NOT_KEPT = "Timed runs start anew."
 @reports_errors
 def evaluate(
     benchmark: Annotated[
-        str, typer.Argument(help="A benchmark's name, or any name for questions of --data.")
+        str,
+        typer.Argument(
+            help="shapes, pope, mmmu, mmbench, chartqa, infovqa, realworldqa, or own for your own "
+            "questions in --data."
+        ),
     ],
     *,
     pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
@@ -88,9 +92,7 @@ def evaluate(
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
-    questions = load_benchmark(
-        benchmark, data=data, split=split, limit=limit, folder=folder / "pictures"
-    )
+    questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = _wording(prompts, pair, models, questions)

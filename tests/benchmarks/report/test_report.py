@@ -1,0 +1,187 @@
+import json
+import re
+
+import pytest
+
+from langgraph_mai import ConfigError
+from langgraph_mai.benchmarks.estimates import Estimate, mean, quantile, ratio, share
+from langgraph_mai.benchmarks.report.cascade import Cascade, cascade, verdict
+from langgraph_mai.benchmarks.report.evaluated import Evaluated
+from langgraph_mai.benchmarks.report.examples import disagreements, route_examples
+from langgraph_mai.benchmarks.report.page import page
+from langgraph_mai.benchmarks.report.plots import plots
+from langgraph_mai.benchmarks.report.table import Table, shown
+from langgraph_mai.benchmarks.report.tables import tables
+
+from .conftest import call, cascade_result, result, write_evaluation
+
+
+def found(name: str, made: list[Table]) -> list[dict]:
+    (table,) = (table for table in made if table.name == name)
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_the_cascade_in_numbers(ten):
+    seen = cascade(Evaluated.read(ten))
+    shares = {one.route: (one.share.value, one.accuracy.value) for one in seen.routes}
+    assert shares == {
+        "direct": (0.6, pytest.approx(5 / 6)),
+        "reasoned": (0.2, 1.0),
+        "transferred": (0.2, 0.5),
+    }
+    assert seen.agreement_wrong.value == pytest.approx(1 / 6)
+    assert seen.reasoned_wrong.value == 0
+    assert (seen.help.value, seen.harm.value) == (0.5, 0.5)
+    assert seen.differences["large_reason"].value == pytest.approx(-0.1)
+    assert seen.times["large_reason"].value == pytest.approx(0.25)
+
+
+def test_tables_in_the_papers_form(ten):
+    made = tables([Evaluated.read(ten)])
+    (row,) = found("mai", made)
+    assert row["pair"] == "S-2B + L-8B"
+    counts = ("questions", "verified direct", "verified by reasoning", "reasoning transfer")
+    assert [row[name] for name in counts] == [10, 6, 2, 2]
+    assert row["MAI"].value == pytest.approx(0.8)
+    assert row["full transfer"].value is None
+    small, large = found("output_tokens", made)
+    assert (small["S"].value, large["S"].value, large["R"].value) == (1, 1, 80)
+    # The cascade's reasonings are those of disputed questions: no mean of all.
+    assert small["R"].value is None
+    assert found("times", made)[0]["total"].value == 10
+
+
+def test_table_15_verifies_disputed_questions_by_the_two_stage_answer(tmp_path):
+    results = [cascade_result(number) for number in range(10)]
+    for number in range(10):
+        # Two-stage says yes: it verifies q6, q7 and q9, whose large direct answers are yes.
+        calls = [call("small", "reason", "Answer: no", 40), call("small", "transfer", "yes", 1)]
+        results.append(result(number, "small_two_stage", "transferred", calls, "yes"))
+        calls = [call("small", "reason", "Answer: no", 40), call("large", "transfer", "yes", 1)]
+        results.append(result(number, "full_transfer", "transferred", calls, "yes"))
+    run = Evaluated.read(write_evaluation(tmp_path / "staged", results, timed=False))
+    (row,) = found("two_stage_verification", tables([run]))
+    assert (row["R verified"], row["R transfer"]) == (2, 2)
+    assert row["R accuracy"].value == pytest.approx(0.8)
+    assert (row["two-stage verified"], row["two-stage transfer"]) == (3, 1)
+    assert row["two-stage accuracy"].value == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("gap", "time", "said"),
+    [
+        ((0.0, -0.005, 0.005), (0.3, 0.2, 0.4), "It pays"),
+        ((-0.05, -0.08, -0.02), (0.3, 0.2, 0.4), "pays where that loss is worth the time"),
+        ((-0.02, -0.08, 0.02), (0.3, 0.2, 0.4), "so few questions do not tell"),
+        ((0.0, 0.0, 0.0), (1.5, 1.2, 1.8), "It does not pay: it is no faster"),
+        ((0.0, 0.0, 0.0), (1.0, 0.8, 1.2), "Whether it is faster, so few questions"),
+        ((0.0, 0.0, 0.0), None, "time both with --timed"),
+        (None, None, "was not evaluated beside it"),
+    ],
+)
+def test_whether_it_pays(gap, time, said):
+    nothing = Estimate(None, None, None, 0)
+    seen = Cascade(
+        routes=(),
+        agreement_wrong=nothing,
+        reasoned_wrong=nothing,
+        help=nothing,
+        harm=nothing,
+        differences={} if gap is None else {"large_reason": Estimate(*gap, 100)},
+        times={} if time is None else {"large_reason": Estimate(*time, 100)},
+    )
+    assert said in verdict(seen)
+
+
+def test_the_page_holds_everything_and_runs_nothing(ten):
+    run = Evaluated.read(ten)
+    html = page([run], tables([run]), [plots(run)])
+    assert "Is number 9 &lt;red&gt;?" in html
+    assert "&lt;b&gt;It seems&lt;/b&gt;" in html
+    assert "<script" not in html
+    # No reference to anything outside the page.
+    assert set(re.findall(r'(?:src|href)="([a-z]+:[a-z/]+)', html)) == {
+        "data:image/png",
+        "data:image/jpeg",
+    }
+    for route in ("direct", "reasoned", "transferred"):
+        assert f"Route {route}" in html
+    assert verdict(cascade(run)) in html.replace("&#39;", "'")
+
+
+def test_examples_show_every_route_and_wrong_answers_first_of_all(ten):
+    shown_examples = route_examples(Evaluated.read(ten), 2)
+    by_route: dict[str, list[str]] = {}
+    for one in shown_examples:
+        by_route.setdefault(one.result["route"], []).append(one.question.id)
+    assert by_route["direct"][0] == "q0"
+    assert {route: len(ids) for route, ids in by_route.items()} == {
+        "direct": 2,
+        "reasoned": 2,
+        "transferred": 2,
+    }
+    assert shown_examples[-1].verdicts[0].startswith("direct answers do not agree")
+
+
+def test_outputs_that_protocols_grade_differently_are_all_named(ten):
+    # Under the strict protocol only the bare word counts.
+    named = list(disagreements(Evaluated.read(ten)))
+    assert named == [("large_reason", f"q{n}") for n in range(10) if n != 1]
+
+
+def test_plots_are_pictures(ten):
+    made = plots(Evaluated.read(ten))
+    assert set(made) == {"cost", "routes"}
+    assert all(png.startswith(b"\x89PNG") for png in made.values())
+
+
+def test_failed_results_are_counted_and_in_no_score(tmp_path):
+    results = [cascade_result(number) for number in range(10)]
+    results[0] |= {"error": "The large model's direct call failed: gone."}
+    run = Evaluated.read(write_evaluation(tmp_path / "part", results, timed=False))
+    assert run.failed == {"mai": 1}
+    assert found("mai", tables([run]))[0]["questions"] == 9
+    assert run.score("mai", "typed").questions == 9
+
+
+def test_a_folder_without_results_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="There is no folder"):
+        Evaluated.read(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="holds no finished evaluation"):
+        Evaluated.read(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps([1]))
+    with pytest.raises(ConfigError, match="holds no finished evaluation"):
+        Evaluated.read(tmp_path)
+
+
+def test_intervals_are_wider_where_questions_share_a_picture():
+    values = [1.0, 0.0] * 100
+    alone = mean(values)
+    together = mean(values, [number % 20 for number in range(200)])
+    assert alone.value == together.value == 0.5
+    assert alone.low < 0.5 < alone.high
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+    assert mean(values) == alone
+    assert alone.questions == 200
+
+
+def test_estimates_of_nothing_and_of_one_question():
+    assert mean([]) == ratio([1.0], [0.0]).__class__(None, None, None, 0)
+    assert ratio([1.0], [0.0]).value is None
+    assert mean([0.5]) == Estimate(0.5, None, None, 1)
+    assert share([]).value is None
+    assert quantile([], 0.5) is None
+    assert quantile([1, 2, 3, 4], 0.5) == 2.5
+
+
+def test_paired_ratios_are_narrower_than_their_parts():
+    below = [float(1 + number % 7) for number in range(70)]
+    double = ratio([2 * value for value in below], below)
+    assert (double.value, double.low, double.high) == (2.0, 2.0, 2.0)
+
+
+def test_cells_as_text():
+    assert shown(Estimate(0.8649, 0.5, 0.9, 3)) == "86.5 (50.0 to 90.0)"
+    assert shown(Estimate(None, None, None, 0)) == shown(None) == "-"
+    table = Table("t", "A title", ("a|b", "c"), (("x|y", 3),))
+    assert table.markdown().splitlines()[-1] == "| x\\|y | 3 |"
