@@ -1,7 +1,7 @@
 """The rows of a data set: from the Hugging Face hub, from parquet files, or from JSON files."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,12 +21,12 @@ class Rows:
     """Rows that are read one by one; pictures come as `{"bytes": ..., "path": ...}`.
 
     Attributes:
-        table: The rows in order; reading one reads nothing of the others.
+        table: The rows in order, a list or a `datasets.Dataset`; reading one reads no other.
         source: Where they are from, as messages name it.
         folder: What paths of pictures are relative to.
     """
 
-    table: Sequence[Row]
+    table: Any
     source: str
     folder: Path
 
@@ -34,8 +34,8 @@ class Rows:
         """One column, without reading the others. Rows that lack it have None."""
         if isinstance(self.table, list):
             return [row.get(name) for row in self.table]
-        names = self.table.column_names  # type: ignore[attr-defined]
-        return list(self.table[name]) if name in names else [None] * len(self.table)  # type: ignore[call-overload]
+        names = self.table.column_names
+        return list(self.table[name]) if name in names else [None] * len(self.table)
 
 
 def hub_rows(name: str, config: str | None, split: str) -> Rows:

@@ -5,7 +5,7 @@ where it would ask a judge model, or pick a letter at random.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
 from .thinking import without_thinking
@@ -156,17 +156,18 @@ def _mmmu(text: str, choices: Sequence[str], forms: Sequence[str]) -> str | None
         if found := [letter for letter in letters if form.format(letter) in padded]:
             # Which of several letters is the last is looked up in one form for all but brackets.
             place = form if form == "({})" else " {} "
-            return _last(found, lambda letter, place=place: padded.rfind(place.format(letter)))
+            return _last({letter: place.format(letter) for letter in found}, padded)
     if len(padded.split()) <= _WORDS_OF_A_SENTENCE:
         return None
     lower = padded.lower()
     texts = dict(zip(letters, (choice.lower() for choice in choices), strict=False))
-    found = [letter for letter in letters if texts[letter] in lower]
-    return _last(found, lambda letter: lower.rfind(texts[letter])) if found else None
+    named = {letter: words for letter, words in texts.items() if words in lower}
+    return _last(named, lower) if named else None
 
 
-def _last(found: Sequence[str], place: Callable[[str], int]) -> str:
-    return max(found, key=place)
+def _last(forms: Mapping[str, str], text: str) -> str:
+    """The letter whose form occurs last; the first of those that do not occur."""
+    return max(forms, key=lambda letter: text.rfind(forms[letter]))
 
 
 def _only_option(text: str, choices: Sequence[str]) -> str | None:

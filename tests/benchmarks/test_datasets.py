@@ -6,6 +6,7 @@ from PIL import Image
 
 from langgraph_mai.answers import parse
 from langgraph_mai.benchmarks.datasets import BENCHMARKS, DataError, load_benchmark
+from langgraph_mai.benchmarks.datasets.rows import EVERY_CONFIG, hub_rows
 from langgraph_mai.benchmarks.metrics import METRICS, score
 from langgraph_mai.configs import list_prompts
 
@@ -305,3 +306,38 @@ def test_files_that_cannot_be_read_are_named(tmp_path, file, content, message):
     (folder / file).write_text(content)
     with pytest.raises(DataError, match=message):
         load_benchmark("chartqa", data=folder, folder=tmp_path)
+
+
+CARD = """---
+configs:
+- config_name: Art
+  data_files:
+  - split: validation
+    path: Art/validation-*
+- config_name: Math
+  data_files:
+  - split: validation
+    path: Math/validation-*
+---
+"""
+
+
+def test_rows_of_a_repository_with_several_configurations(tmp_path, monkeypatch):
+    # `datasets` reads a clone of a repository as it reads the hub.
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    clone = tmp_path / "clone"
+    for subject in files.SUBJECTS:
+        files.write_parquet(clone / subject / "validation-0.parquet", files.mmmu_rows(subject))
+    (clone / "README.md").write_text(CARD)
+    every = hub_rows(str(clone), EVERY_CONFIG, "validation")
+    assert every.column("id") == [
+        f"validation_{subject}_{number}" for subject in files.SUBJECTS for number in (1, 2)
+    ]
+    assert every.column("no such column") == [None] * 4
+    assert every.table[0]["image_1"]["bytes"] == files.picture(1)
+    (art,) = {one.split("_")[1] for one in hub_rows(str(clone), "Art", "validation").column("id")}
+    assert art == "Art"
+    with pytest.raises(DataError, match="split 'dev', cannot be loaded from the hub"):
+        hub_rows(str(clone), "Art", "dev")
+    with pytest.raises(DataError, match="cannot be loaded from the hub"):
+        hub_rows(str(clone), "Music", "validation")
