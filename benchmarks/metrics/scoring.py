@@ -1,6 +1,7 @@
 """From the outputs on a benchmark to its figures: paired by question id, part by part."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 
 from ..question import Benchmark, BenchmarkQuestion
 from .circular import circular_grades
@@ -8,8 +9,10 @@ from .grading import RULES, YES_NO
 from .intervals import bootstrap_mean, wilson
 from .pope import pope_scores
 from .scores import Protocol, Score
+from .yes_no import YesNo
 
 METRICS = (*RULES, "pope")
+_PACKAGES = ("rapidfuzz", "scipy")
 _MEANS = {"anls"}  # All other figures are proportions.
 
 Grades = dict[str, float]
@@ -31,6 +34,7 @@ def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
 
     Raises:
         ValueError: No metric has that name.
+        ModuleNotFoundError: The extra `benchmarks` is not installed.
     """
     _check(benchmark)
     if benchmark.metric == "pope":
@@ -58,16 +62,17 @@ def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Gra
 
     Raises:
         ValueError: No metric has that name.
+        ModuleNotFoundError: The extra `benchmarks` is not installed.
     """
     _check(benchmark)
     if benchmark.metric == "pope":
         return {
             protocol: {
-                one.id: float(reading(one, texts[one.id]) == _right(one))
+                one.id: float(said[one.id] == _right(one))
                 for one in benchmark.questions
-                if one.id in texts
+                if one.id in said
             }
-            for protocol, reading in YES_NO.items()
+            for protocol, said in _yes_no(benchmark, texts)
         }
     first: dict[Protocol, Grades] = {}
     for (protocol, _), graded in _figures(benchmark, texts).items():
@@ -84,6 +89,12 @@ def _check(benchmark: Benchmark) -> None:
     if benchmark.metric not in METRICS:
         raise ValueError(
             f"The metric {benchmark.metric!r} is unknown; use one of {', '.join(METRICS)}."
+        )
+    absent = [name for name in _PACKAGES if find_spec(name) is None]
+    if absent:
+        raise ModuleNotFoundError(
+            f"Scores need the package {absent[0]}: "
+            "pip install 'langgraph-mai[benchmarks]' brings it."
         )
 
 
@@ -131,10 +142,21 @@ def _score(
 
 
 def _pope(benchmark: Benchmark, texts: Mapping[str, str]) -> Iterator[Score]:
-    for protocol, reading in YES_NO.items():
+    for protocol, said in _yes_no(benchmark, texts):
         for group, part in _parts(benchmark.questions):
-            pairs = [(_right(one), reading(one, texts[one.id])) for one in part if one.id in texts]
+            pairs = [(_right(one), said[one.id]) for one in part if one.id in said]
             yield from pope_scores(protocol, pairs, group)
+
+
+def _yes_no(
+    benchmark: Benchmark, texts: Mapping[str, str]
+) -> Iterator[tuple[Protocol, dict[str, YesNo | None]]]:
+    """Each protocol with what it reads in every text."""
+    for protocol, reading in YES_NO.items():
+        yield (
+            protocol,
+            {one.id: reading(one, texts[one.id]) for one in benchmark.questions if one.id in texts},
+        )
 
 
 def _right(question: BenchmarkQuestion) -> str:
