@@ -72,7 +72,7 @@ def cascade(run: Evaluated, protocol: str = "typed") -> Cascade | None:
         RouteFigures(
             route,
             share([k < len(ids) for k in range(count)]),
-            mean([graded[one] for one in ids], run.clusters(ids)),
+            _accuracy(run, [graded[one] for one in ids], ids),
         )
         for route, ids in by_route.items()
     )
@@ -135,6 +135,14 @@ def _judgement(gap: Estimate, time: Estimate) -> str:
     if high < 0:
         return "It is faster and less accurate: it pays where that loss is worth the time."
     return "It is faster; whether it is as accurate, so few questions do not tell."
+
+
+def _accuracy(run: Evaluated, graded: Sequence[float], ids: Sequence[str]) -> Estimate:
+    """The mean grade; a bootstrap of nothing but right answers would have no width."""
+    clusters = run.clusters(ids)
+    if set(graded) <= {0.0, 1.0} and len(set(clusters)) == len(ids):
+        return share([grade == 1 for grade in graded])
+    return mean(graded, clusters)
 
 
 def _transfers(run: Evaluated, ids: Sequence[str], protocol: str) -> tuple[list[bool], list[bool]]:
