@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from ..metrics.circular import ROTATION, base_index
+from ..metrics.circular import ROTATION
 from ..question import BenchmarkQuestion
 from .errors import DataError
 from .public_set import PublicSet, text_of
 from .rows import Row, Rows
 
 _LETTERS = "ABCD"
-_GROUPS = ("category", "L2-category")
+_GROUPS = ("category", "l2-category")
 
 
 def _question(row: Row, _number: int) -> BenchmarkQuestion:
@@ -22,15 +22,18 @@ def _question(row: Row, _number: int) -> BenchmarkQuestion:
             f"the answer is {answer!r}, not the letter of one of {len(choices)} choices."
         )
     hint = f"{str(row['hint']).strip()}\n" if _given(row.get("hint")) else ""
-    index = text_of(row, "index")
     return BenchmarkQuestion(
-        id=str(int(float(index))),
+        id=str(_index(row["index"])),
         question=hint + text_of(row, "question"),
         images=(),
         answers=(answer,),
         choices=tuple(choices),
         answer_type="choice",
-        group={name: str(row[name]) for name in _GROUPS if _given(row.get(name))},
+        group={
+            name.lower(): str(value)
+            for name, value in row.items()
+            if name.lower() in _GROUPS and _given(value)
+        },
     )
 
 
@@ -39,18 +42,24 @@ def _given(value: Any) -> bool:
     return value is not None and str(value).strip().lower() not in ("", "nan")
 
 
+def _index(value: Any) -> int:
+    """A number that some versions of the data set hold as a text."""
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the index is {value!r}, not a number.") from error
+
+
 def _circles(rows: Rows) -> list[int]:
     """All rotations of a question, then those of the next, so that a limit cuts one circle."""
-    indices = [int(index) for index in rows.column("index")]
-    return sorted(
-        range(len(indices)),
-        key=lambda k: (int(base_index(str(indices[k]))), indices[k] // ROTATION),
-    )
+    indices = [_index(value) for value in rows.column("index")]
+    return sorted(range(len(indices)), key=lambda k: (indices[k] % ROTATION, indices[k]))
 
 
 MMBENCH = PublicSet(
     name="mmbench",
-    hub="lmms-lab/MMBench_EN",
+    hub="lmms-lab/MMBench",
+    config="en",
     split="dev",
     columns=("index", "question", "hint", "A", "B", "answer", "image"),
     question=_question,

@@ -43,7 +43,8 @@ def hub_rows(name: str, config: str | None, split: str) -> Rows:
 
     Args:
         name: As on the hub, "owner/name".
-        config: Its configuration, None for the only one, or `EVERY_CONFIG`.
+        config: Its configuration, `EVERY_CONFIG`, or None for its default. A data set with only
+            one is taken as it is, whatever that is called.
         split: Name of the split.
 
     Raises:
@@ -51,7 +52,7 @@ def hub_rows(name: str, config: str | None, split: str) -> Rows:
     """
     datasets = _datasets()
     try:
-        configs = datasets.get_dataset_config_names(name) if config == EVERY_CONFIG else [config]
+        configs = _configs(datasets.get_dataset_config_names(name), config) if config else [None]
         parts = [datasets.load_dataset(name, one, split=split) for one in configs]
     except (OSError, ValueError, LookupError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
@@ -89,6 +90,14 @@ def local_rows(path: Path, config: str | None, split: str | None, cache: Path) -
     except (OSError, ValueError, LookupError, datasets.exceptions.DatasetsError) as error:
         raise DataError(f"{path} cannot be read as parquet: {_sentence(error)}") from error
     return Rows(_undecoded(table), str(path), folder)
+
+
+def _configs(known: list[str], config: str) -> list[str]:
+    if config == EVERY_CONFIG or len(known) == 1:
+        return known
+    if config not in known:
+        raise ValueError(f"Of its configurations, {', '.join(known)}, none is {config!r}.")
+    return [config]
 
 
 def _files(folder: Path, config: str | None, split: str | None) -> list[Path]:

@@ -115,6 +115,18 @@ def test_mmbench(load):
     }
 
 
+def test_mmbench_in_its_older_version(load):
+    rows = [
+        {**row, "index": str(row["index"]), "l2-category": row.pop("L2-category")}
+        for row in files.mmbench_rows()
+    ]
+    older, newer = load("mmbench", rows), load("mmbench", files.mmbench_rows())
+    assert older.questions == newer.questions
+    assert (
+        load("mmbench", rows, limit=4).questions == older.questions[::2][:2] + older.questions[4:]
+    )
+
+
 def test_a_limit_takes_whole_circles_of_mmbench(load):
     mmbench = load("mmbench", files.mmbench_rows(), limit=4)
     assert [one.id for one in mmbench.questions] == ["7", "1000007", "2000007", "3000007"]
@@ -339,5 +351,15 @@ def test_rows_of_a_repository_with_several_configurations(tmp_path, monkeypatch)
     assert art == "Art"
     with pytest.raises(DataError, match="split 'dev', cannot be loaded from the hub"):
         hub_rows(str(clone), "Art", "dev")
-    with pytest.raises(DataError, match="cannot be loaded from the hub"):
+    with pytest.raises(DataError, match="Of its configurations, Art, Math, none is 'Music'"):
         hub_rows(str(clone), "Music", "validation")
+
+
+def test_a_repository_with_one_configuration_is_taken_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    files.write_parquet(tmp_path / "clone" / "data" / "dev-0.parquet", files.mmbench_rows())
+    card = CARD.split("- config_name: Math")[0].replace("config_name: Art", "config_name: default")
+    card = card.replace("split: validation", "split: dev").replace("Art/validation", "data/dev")
+    (tmp_path / "clone" / "README.md").write_text(f"{card}---\n")
+    for config in ("en", None, EVERY_CONFIG):
+        assert len(hub_rows(str(tmp_path / "clone"), config, "dev").table) == 6
