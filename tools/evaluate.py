@@ -141,7 +141,7 @@ def _evaluate(
             on_progress=show,
         )
     )
-    done = {
+    done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "metric": benchmark.metric,
         "pair": pair.name,
@@ -150,8 +150,7 @@ def _evaluate(
         "calls_made": found.calls_made,
         "calls_stored": found.calls_stored,
         "failures": [
-            {key: result[key] for key in ("id", "strategy", "error")}  # type: ignore[literal-required]
-            for result in found.failures
+            {key: result[key] for key in ("id", "strategy", "error")} for result in found.failures
         ],
         "failed_calls": found.failed_calls,
     }
@@ -192,14 +191,14 @@ def _time(
     records = timing_records(runs)
     write_json(folder / TIMING_FILE, records)
     write_lines(folder / TIMED_FILE, timed_lines(runs))
-    done = {
+    done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "pair": pair.name,
         "questions": len(benchmark.questions),
         "strategies": strategies,
         "concurrency": concurrency,
         "failures": [
-            {key: result[key] for key in ("id", "strategy", "error")}  # type: ignore[literal-required]
+            {key: result[key] for key in ("id", "strategy", "error")}
             for one in runs
             for result in one.results
             if result["error"]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...configs import PromptsConfig
+from ...configs import ConfigError, PromptsConfig
 from ...graph import create_strategy
 from ...models.pairs import Pair
 from ..metrics import score
@@ -72,8 +72,8 @@ async def evaluate(
         on_progress: Called with every result.
 
     Raises:
-        ConfigError: The folder belongs to another evaluation or is in use, or a strategy is
-            unknown.
+        ConfigError: The folder belongs to another evaluation or is in use, a strategy is unknown,
+            or the extra `benchmarks` is not installed.
         ModelError: A model's weights cannot be found.
     """
     wording = pair.prompts if prompts is None else prompts
@@ -121,7 +121,9 @@ def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str,
         texts = {
             result["id"]: result["text"]
             for result in results
-            if result["strategy"] == strategy and result["error"] is None
+            if result["strategy"] == strategy
+            and result["error"] is None
+            and result["text"] is not None
         }
         records += [
             {"strategy": strategy, **asdict(figure), "group": dict(figure.group)}
@@ -146,9 +148,22 @@ def write_json(path: Path, value: Any) -> None:
     _replace(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
+def check_scoring(benchmark: Benchmark) -> None:
+    """Make sure that results can be scored, before hours of calls.
+
+    Raises:
+        ConfigError: What scores need is not installed.
+    """
+    try:
+        score(benchmark, {})
+    except ModuleNotFoundError as error:
+        raise ConfigError(str(error)) from error
+
+
 def _claim(
     store: CallStore, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
 ) -> dict[str, dict[str, Any]]:
+    check_scoring(benchmark)
     models = {"small": model_identity(pair.small), "large": model_identity(pair.large)}
     store.claim(
         {

@@ -29,7 +29,9 @@ call_seconds: ContextVar[Seconds | None] = ContextVar("call_seconds", default=No
 """Where a run wants to be told how long its calls took when they were made, by role and style."""
 
 
-class StoredModel(RunnableBindingBase[LanguageModelInput, AIMessage]):
+class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named kwargs
+    RunnableBindingBase[LanguageModelInput, AIMessage]
+):
     """A chat model that looks into a store first, and puts there what it answers.
 
     Equal calls that run at the same time are one call. A call that failed is not made again by
@@ -145,7 +147,8 @@ class StoredModel(RunnableBindingBase[LanguageModelInput, AIMessage]):
             told[self._role, style] = told.get((self._role, style), 0.0) + outcome.seconds
         if outcome.error is not None:
             raise outcome.error
-        return outcome.message
+        message: AIMessage = outcome.message
+        return message
 
     def _key(self, prompt: LanguageModelInput, settings: Mapping[str, Any]) -> str:
         """The model, every byte of the prompt with its images, and the settings, hashed."""

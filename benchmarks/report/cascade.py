@@ -63,7 +63,7 @@ def cascade(run: Evaluated, protocol: str = "typed") -> Cascade | None:
     results, graded = run.results.get("mai"), run.grades("mai", protocol)
     if not results:
         return None
-    by_route: dict[str, list[str]] = {route: [] for route in ROUTES}
+    by_route: dict[Route, list[str]] = {route: [] for route in ROUTES}
     for one, result in results.items():
         if result["route"] and one in graded:
             by_route[result["route"]].append(one)

@@ -11,7 +11,7 @@ from ...configs import ConfigError
 from ...configs.paths import existing_folder
 from ...nodes.state import ModelCall
 from ..estimates import Estimate, mean
-from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
+from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE, check_scoring
 from ..evaluation.results import Result
 from ..evaluation.timing import TIMED_FILE, TIMING_FILE
 from ..metrics import grades
@@ -54,7 +54,8 @@ class Evaluated:
         """Read a folder.
 
         Raises:
-            ConfigError: There is no such folder, or no finished evaluation in it.
+            ConfigError: There is no such folder, no finished evaluation in it, or the extra
+                `benchmarks` is not installed.
         """
         folder = existing_folder(name)
         if folder is None:
@@ -74,6 +75,7 @@ class Evaluated:
                 f"The folder {str(name)!r} holds no finished evaluation ({error}); let "
                 "`mai evaluate` come to its end first."
             ) from error
+        check_scoring(benchmark)
         results: dict[str, dict[str, Result]] = {}
         failed: dict[str, int] = {}
         for result in lines:
