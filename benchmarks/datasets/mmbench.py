@@ -13,7 +13,7 @@ _GROUPS = ("category", "l2-category")
 
 
 def _question(row: Row, _number: int) -> BenchmarkQuestion:
-    choices = [str(row[letter]) for letter in _LETTERS if _given(row.get(letter))]
+    choices = _choices(row)
     if not _given(row["answer"]):
         raise DataError("it has no answer; the test split is scored by its authors alone.")
     answer = text_of(row, "answer").upper()
@@ -35,6 +35,16 @@ def _question(row: Row, _number: int) -> BenchmarkQuestion:
             if name.lower() in _GROUPS and _given(value)
         },
     )
+
+
+def _choices(row: Row) -> list[str]:
+    """The options. "nan" stands for none at their end only; "None", "NA" and the like are texts."""
+    cells = [row.get(letter) for letter in _LETTERS]
+    while cells and not _given(cells[-1]):
+        cells.pop()
+    if any(cell is None or not str(cell).strip() for cell in cells):
+        raise DataError("an option is empty, and one after it is not.")
+    return [str(cell) for cell in cells]
 
 
 def _given(value: Any) -> bool:

@@ -94,6 +94,15 @@ def _strict_real_world(question: BenchmarkQuestion, text: str) -> float | None:
     return (_by_letter(exact_letter) if question.choices else exact)(question, text)
 
 
+def _unread(grade: Grade) -> Rules:
+    """Outputs in which no answer is found, by the rule for typed answers that grades them."""
+    return {
+        "typed": lambda question, text: float(
+            read(question, text).value is None and not grade(question, text)
+        )
+    }
+
+
 _ANLS: Rules = {
     "typed": lambda question, text: anls(read(question, text).text, question.answers),
     "strict": lambda question, text: anls(text, question.answers),
@@ -108,7 +117,7 @@ _MMBENCH: Rules = {
 }
 
 RULES: Mapping[str, Mapping[str, Rules]] = {
-    "accuracy": {"accuracy": {"typed": typed, "strict": exact}},
+    "accuracy": {"accuracy": {"typed": typed, "strict": exact}, "unread": _unread(typed)},
     "mmmu": {
         "accuracy": {
             "typed": typed,
@@ -118,25 +127,32 @@ RULES: Mapping[str, Mapping[str, Rules]] = {
                 lmms_mmmu_letter,
                 lambda text, answers: official_open_match(without_thinking(text), answers),
             ),
-        }
+        },
+        "unread": _unread(typed),
     },
-    "mmbench": {"accuracy": _MMBENCH, "static_accuracy": {"lmms": _by_letter(lmms_static_letter)}},
+    "mmbench": {
+        "accuracy": _MMBENCH,
+        "static_accuracy": {"lmms": _by_letter(lmms_static_letter)},
+        "unread": _unread(typed),
+    },
     "chartqa": {
         "relaxed_accuracy": {
             "typed": _typed_chart,
             "strict": _strict_chart,
             "vlmevalkit": _vlmevalkit_chart,
             "lmms": lambda question, text: _strict_chart(question, without_thinking(text)),
-        }
+        },
+        "unread": _unread(_typed_chart),
     },
-    "infovqa": {"accuracy": {"typed": typed}, "anls": _ANLS},
+    "infovqa": {"accuracy": {"typed": typed}, "anls": _ANLS, "unread": _unread(typed)},
     "realworldqa": {
         "accuracy": {
             "typed": typed,
             "strict": _strict_real_world,
             "vlmevalkit": _choices_only(_by_letter(vlmevalkit_letter)),
             "lmms": _lmms_real_world,
-        }
+        },
+        "unread": _unread(typed),
     },
 }
 """By the benchmark's metric and the name of a figure, the rule of each protocol that has one.

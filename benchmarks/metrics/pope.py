@@ -36,9 +36,10 @@ def pope_scores(
 ) -> list[Score]:
     """Accuracy, precision, recall, F1 and yes ratio of one part of POPE.
 
-    lmms: recall leaves out what is neither yes nor no, and the yes ratio is that of the right
-    answers. vlmevalkit: an undefined ratio is 0, and there is no yes ratio. Under the others an
-    undefined ratio has no value; an always-no model has no precision, recall 0 and F1 0.
+    typed: also the share of outputs that are read as neither. lmms: recall leaves out what is
+    neither, and the yes ratio is that of the right answers. vlmevalkit: an undefined ratio is 0,
+    and there is no yes ratio. Under typed and strict an undefined ratio has no value; an always-no
+    model has no precision, recall 0 and F1 0.
 
     Args:
         protocol: Whose readings the predictions are.
@@ -55,6 +56,8 @@ def pope_scores(
         "recall": (hits, right_yes),
         "yes_ratio": (yes_count, len(pairs)),
     }
+    if protocol == "typed":
+        proportions["unread"] = (seen.yes[None] + seen.no[None], len(pairs))
     if protocol == "vlmevalkit":
         del proportions["yes_ratio"]
 

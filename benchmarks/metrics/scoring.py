@@ -9,11 +9,13 @@ from .grading import RULES, YES_NO
 from .intervals import bootstrap_mean, wilson
 from .pope import pope_scores
 from .scores import Protocol, Score
+from .typed import Outcome, outcome
 from .yes_no import YesNo
 
 METRICS = (*RULES, "pope")
 _PACKAGES = ("rapidfuzz", "scipy")
 _MEANS = {"anls"}  # All other figures are proportions.
+_IN_CIRCLES = {"accuracy", "static_accuracy"}
 
 Grades = dict[str, float]
 
@@ -80,6 +82,27 @@ def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Gra
     return first
 
 
+def outcomes(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[str, Outcome]:
+    """What became of each question that has a text: right, wrong, unread or empty.
+
+    All but right count as wrong in the typed figures; a run that breaks shows in their numbers.
+
+    Args:
+        benchmark: The questions and the metric.
+        texts: Final outputs by question id.
+
+    Raises:
+        ValueError: No metric has that name.
+        ModuleNotFoundError: The extra `benchmarks` is not installed.
+    """
+    graded = grades(benchmark, texts)["typed"]
+    return {
+        one.id: outcome(one, texts[one.id], right=graded[one.id] == 1)
+        for one in benchmark.questions
+        if one.id in texts
+    }
+
+
 def missing(benchmark: Benchmark, texts: Mapping[str, str]) -> list[str]:
     """Ids of the questions without a text, in order."""
     return [question.id for question in benchmark.questions if question.id not in texts]
@@ -108,7 +131,7 @@ def _figures(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[tuple[Proto
                 for one in benchmark.questions
                 if one.id in texts and (worth := grade(one, texts[one.id])) is not None
             }
-            if benchmark.metric == "mmbench":
+            if benchmark.metric == "mmbench" and figure in _IN_CIRCLES:
                 circular = f"circular_{figure}"
                 figures[protocol, circular] = circular_grades(benchmark.questions, graded)
     return figures

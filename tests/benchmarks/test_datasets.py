@@ -115,6 +115,20 @@ def test_mmbench(load):
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "choices"),
+    [
+        (("None", "Two", "One", "Three"), ("None", "Two", "One", "Three")),
+        (("NA", "null", "nan", "N/A"), ("NA", "null", "nan", "N/A")),
+        (("yes", "no", "nan", "nan"), ("yes", "no")),
+        (("yes", "no", None, None), ("yes", "no")),
+    ],
+)
+def test_options_that_look_like_nothing(load, options, choices):
+    row = files.mmbench_rows()[0] | dict(zip("ABCD", options, strict=True))
+    assert load("mmbench", [row | {"answer": "A"}]).questions[0].choices == choices
+
+
 def test_mmbench_in_its_older_version(load):
     rows = [
         {**row, "index": str(row["index"]), "l2-category": row.pop("L2-category")}
@@ -249,6 +263,11 @@ def change(rows, **values):
             "row 1: the answer is 'E', not the letter of one of 4 choices.",
         ),
         (
+            "mmbench",
+            change(files.mmbench_rows(), B=""),
+            "row 1: an option is empty, and one after it is not.",
+        ),
+        (
             "infovqa",
             change(files.infovqa_rows(), answers=[]),
             "row 1: it has no answers; the test split is scored by its authors alone.",
@@ -358,7 +377,7 @@ def test_rows_of_a_repository_with_several_configurations(tmp_path, monkeypatch)
 def test_a_repository_with_one_configuration_is_taken_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     files.write_parquet(tmp_path / "clone" / "data" / "dev-0.parquet", files.mmbench_rows())
-    card = CARD.split("- config_name: Math")[0].replace("config_name: Art", "config_name: default")
+    card = CARD.partition("- config_name: Math")[0].replace("name: Art", "name: default")
     card = card.replace("split: validation", "split: dev").replace("Art/validation", "data/dev")
     (tmp_path / "clone" / "README.md").write_text(f"{card}---\n")
     for config in ("en", None, EVERY_CONFIG):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.benchmarks.metrics import PROTOCOLS, grades, missing, score
+from langgraph_mai.benchmarks.metrics import PROTOCOLS, grades, missing, outcomes, score
 from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
 
 
@@ -71,6 +71,7 @@ def test_pope_is_scored_by_split_and_overall():
         "precision": 0.5,
         "recall": 1.0,
         "yes_ratio": 1.0,
+        "unread": 0.0,
         "f1": pytest.approx(2 / 3),
     }
     # The model that always says no: no division by zero, and no value that would hide it.
@@ -79,6 +80,7 @@ def test_pope_is_scored_by_split_and_overall():
         "precision": None,
         "recall": 0.0,
         "yes_ratio": 0.0,
+        "unread": 0.0,
         "f1": 0.0,
     }
     assert values(scores, "typed") == {
@@ -86,6 +88,7 @@ def test_pope_is_scored_by_split_and_overall():
         "precision": 0.5,
         "recall": 0.5,
         "yes_ratio": 0.5,
+        "unread": 0.0,
         "f1": 0.5,
     }
 
@@ -94,6 +97,62 @@ def test_an_abstention_is_neither_yes_nor_no():
     texts = {one.id: "<think>yes or no" for one in POPE.questions}
     figures = values(score(POPE, texts), "typed")
     assert (figures["accuracy"], figures["recall"], figures["yes_ratio"]) == (0.0, 0.0, 0.0)
+    assert figures["unread"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "unread"),
+    [("", "empty", 1.0), ("???", "unread", 1.0), ("B", "wrong", 0.0), ("Wet.", "right", 0.0)],
+)
+def test_a_broken_run_is_told_from_a_weak_model(text, outcome, unread):
+    bench = made("realworldqa", asked(1, "A", "choice", ("Wet", "Dry")))
+    assert outcomes(bench, {"1": text}) == {"1": outcome}
+    figures = values(score(bench, {"1": text}), "typed")
+    assert figures == {"accuracy": float(outcome == "right"), "unread": unread}
+
+
+def test_what_is_right_is_not_unread():
+    bench = made("chartqa", asked(1, "47", "short_text"))
+    text = "Looking at the chart, sales grew to 49 in the end."
+    assert values(score(bench, {"1": text}), "typed") == {"relaxed_accuracy": 1.0, "unread": 0.0}
+    assert outcomes(bench, {"1": text}) == {"1": "right"}
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "right"),
+    [
+        ("The net income is 1,234.", "1234", 1.0),
+        ("Area A is the larger one", "24", 0.0),
+        ("24", "24.0", 1.0),
+    ],
+)
+def test_open_questions_of_mmmu_are_no_choices(text, answer, right):
+    bench = made("mmmu", asked(1, answer, "short_text"))
+    assert grades(bench, {"1": text})["typed"] == {"1": right}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_refusal_never_earns_a_point(protocol):
+    # MMMU's script finds the option "z" in "recognize".
+    options = tuple("wxyz") if protocol == "typed" else ("north", "south", "east", "west")
+    bench = made("mmmu", *(asked(n, "ABCD"[n % 4], "choice", options) for n in range(40)))
+    texts = {one.id: "Sorry, I can't recognize the image" for one in bench.questions}
+    assert values(score(bench, texts), protocol)["accuracy"] == 0.0
+
+
+@pytest.mark.parametrize(("text", "right"), [("95", 1), ("105", 1), ("94.9", 0), ("105.1", 0)])
+def test_the_tolerance_of_charts_is_a_share_of_the_right_number(text, right):
+    bench = made("chartqa", asked(1, "100", "short_text"))
+    assert {one["1"] for one in grades(bench, {"1": text}).values()} == {right}
+
+
+def test_rows_without_rotations_are_not_called_circular():
+    bench = made("mmbench", *rotated(7, 1, 1))
+    circle = values(score(bench, {"7": "B"}), "typed")
+    assert (circle["accuracy"], circle["circular_accuracy"]) == (1.0, None)
+    four = made("mmbench", *rotated(7, 1, 4))
+    same_letter = values(score(four, {one.id: "B" for one in four.questions}), "typed")
+    assert (same_letter["accuracy"], same_letter["circular_accuracy"]) == (0.25, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +175,9 @@ def test_parts_of_a_benchmark_stand_beside_the_whole():
     ]
     scores = score(made("mmmu", *questions), {"1": "A", "2": "(C)", "3": "C"})
     accuracy = {
-        (one.protocol, one.group.get("subject")): (one.value, one.questions) for one in scores
+        (one.protocol, one.group.get("subject")): (one.value, one.questions)
+        for one in scores
+        if one.metric == "accuracy"
     }
     for protocol in PROTOCOLS:
         assert accuracy[protocol, None] == (pytest.approx(2 / 3), 3)
@@ -130,7 +191,8 @@ def test_vlmevalkit_leaves_out_open_questions_of_realworldqa():
         asked(2, "2", "number"),
     ]
     scores = score(made("realworldqa", *questions), {"1": "A.", "2": "2."})
-    assert {one.protocol: (one.value, one.questions) for one in scores} == {
+    accuracy = [one for one in scores if one.metric == "accuracy"]
+    assert {one.protocol: (one.value, one.questions) for one in accuracy} == {
         "typed": (1.0, 2),
         "strict": (1.0, 2),
         "vlmevalkit": (1.0, 1),
