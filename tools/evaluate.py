@@ -122,6 +122,7 @@ def _evaluate(
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
     from ..benchmarks.evaluation.evaluate import evaluate as run
+    from ..benchmarks.evaluation.evaluate import headline
     from ..benchmarks.evaluation.runner import Progress
     from ..benchmarks.run_record import write_run_record
 
@@ -144,6 +145,7 @@ def _evaluate(
     done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "metric": benchmark.metric,
+        "headline": headline(benchmark.metric),
         "pair": pair.name,
         "questions": len(benchmark.questions),
         "strategies": list(dict.fromkeys(result["strategy"] for result in found.results)),

@@ -10,22 +10,23 @@ _KINDS = ("calls", "input_tokens", "cached_tokens", "output_tokens")
 
 
 def show_evaluation(done: dict[str, Any], folder: str) -> None:
-    """Print each strategy's scores, what the calls cost, and where the results are.
+    """Print each strategy's main score by protocol, what the calls cost, and where the results are.
 
     Args:
         done: What the command found out.
         folder: Where the results are.
     """
     console = Console(highlight=False)
-    figures = [one for one in done["summary"] if not one["group"]]
-    columns = list(dict.fromkeys((one["metric"], one["protocol"]) for one in figures))
-    table = _table("strategy", "questions", *(f"{metric}\n{name}" for metric, name in columns))
+    metric = done["headline"]
+    figures = [one for one in done["summary"] if not one["group"] and one["metric"] == metric]
+    protocols = list(dict.fromkeys(one["protocol"] for one in figures))
+    table = _table(
+        "strategy", "questions", *(f"{metric.replace('_', ' ')}\n{name}" for name in protocols)
+    )
     for strategy in done["strategies"]:
-        own = {
-            (one["metric"], one["protocol"]): one for one in figures if one["strategy"] == strategy
-        }
+        own = {one["protocol"]: one for one in figures if one["strategy"] == strategy}
         asked = max((one["questions"] for one in own.values()), default=0)
-        table.add_row(strategy, str(asked), *(_score(own.get(column)) for column in columns))
+        table.add_row(strategy, str(asked), *(_score(own.get(name)) for name in protocols))
     console.print(table)
     stored = sum(done["calls_stored"].values())
     console.print(Text(f"{done['calls_made']} calls made now, {stored} stored.", "dim"))
@@ -75,7 +76,9 @@ def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for number, column in enumerate(columns):
         left = number == 0 or column in {"role", "style"}
-        table.add_column(column, justify="left" if left else "right", no_wrap=number == 0)
+        table.add_column(
+            column, justify="left" if left else "right", no_wrap=number == 0, overflow="fold"
+        )
     return table
 
 

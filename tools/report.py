@@ -38,6 +38,14 @@ def report(
             show_default=False,
         ),
     ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CSV",
+            help="Published figures in the form of the paper's tables, once for each file.",
+            show_default=False,
+        ),
+    ] = None,
     protocol: Annotated[
         str, typer.Option(help="Whose scores: typed, strict, vlmevalkit or lmms.")
     ] = "typed",
@@ -51,13 +59,14 @@ def report(
     from ..benchmarks.metrics import PROTOCOLS
     from ..benchmarks.report.cascade import cascade, verdict
     from ..benchmarks.report.evaluated import Evaluated
+    from ..benchmarks.report.given import with_given
     from ..benchmarks.report.tables import tables
 
     if protocol not in PROTOCOLS:
         raise UsageError(f"--protocol takes {', '.join(PROTOCOLS)}, not {protocol!r}.")
     page_file = _file_to_write(html)
     runs = [Evaluated.read(folder) for folder in folders]
-    made = tables(runs, protocol)
+    made = with_given(tables(runs, protocol), compare or [])
     said = {str(run.folder): verdict(found) for run in runs if (found := cascade(run, protocol))}
     drawn = _plots(runs, protocol) if plots and (html or out) else [{} for _ in runs]
     if page_file:

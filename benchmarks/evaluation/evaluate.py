@@ -21,6 +21,8 @@ QUESTIONS_FILE = "questions.jsonl"
 RESULTS_FILE = "results.jsonl"
 SUMMARY_FILE = "summary.json"
 
+_HEADLINES = {"pope": "f1", "infovqa": "anls", "chartqa": "relaxed_accuracy"}
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -130,6 +132,11 @@ def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str,
             for figure in score(benchmark, texts)
         ]
     return records
+
+
+def headline(metric: str) -> str:
+    """The figure that the paper shows of a benchmark with this metric."""
+    return _HEADLINES.get(metric, "accuracy")
 
 
 def question_record(question: BenchmarkQuestion) -> dict[str, Any]:

@@ -93,7 +93,12 @@ def difference(run: Evaluated, first: str, second: str, protocol: str = "typed")
     """Accuracy of one strategy minus another's, over the questions that both answered."""
     one, two = run.grades(first, protocol), run.grades(second, protocol)
     ids = [name for name in one if name in two]
-    return mean([one[name] - two[name] for name in ids], run.clusters(ids))
+    gaps = [one[name] - two[name] for name in ids]
+    if any(gaps) or not gaps:
+        return mean(gaps, run.clusters(ids))
+    # Without a single difference a bootstrap has no width, and ten questions would prove it all.
+    most = share([False] * len(gaps)).high
+    return Estimate(0.0, None if most is None else -most, most, len(gaps))
 
 
 def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:

@@ -11,13 +11,17 @@ from ...configs import ConfigError
 from ...configs.paths import existing_folder
 from ...nodes.state import ModelCall
 from ..estimates import Estimate, mean
-from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE, check_scoring
+from ..evaluation.evaluate import (
+    QUESTIONS_FILE,
+    RESULTS_FILE,
+    SUMMARY_FILE,
+    check_scoring,
+    headline,
+)
 from ..evaluation.results import Result
 from ..evaluation.timing import TIMED_FILE, TIMING_FILE
 from ..metrics import grades
 from ..question import Benchmark, BenchmarkQuestion
-
-_HEADLINES = {"pope": "f1", "infovqa": "anls", "chartqa": "relaxed_accuracy"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Evaluated:
     @property
     def headline(self) -> str:
         """The figure that the paper's tables show of this benchmark."""
-        return _HEADLINES.get(self.benchmark.metric, "accuracy")
+        return headline(self.benchmark.metric)
 
     def clusters(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
         """What is drawn together in a bootstrap: a question's images, or the question itself."""
@@ -137,11 +141,11 @@ class Evaluated:
         self.grades(strategy)
         return list(self._grades[strategy])
 
-    def score(self, strategy: str, protocol: str) -> Estimate:
-        """A strategy's headline figure, as the summary has it."""
+    def score(self, strategy: str, protocol: str, metric: str | None = None) -> Estimate:
+        """A strategy's figure, as the summary has it; the headline if none is named."""
         for one in self.summary:
             key = (one["strategy"], one["protocol"], one["metric"])
-            if not one["group"] and key == (strategy, protocol, self.headline):
+            if not one["group"] and key == (strategy, protocol, metric or self.headline):
                 return Estimate(one["value"], one["low"], one["high"], one["questions"])
         return Estimate(None, None, None, 0)
 

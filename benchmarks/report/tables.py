@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...answers import agree, parse
-from ..estimates import Estimate, mean
+from ..estimates import Estimate, mean, share
 from .cascade import cascade
 from .evaluated import Evaluated
 from .table import Cell, Table
@@ -40,6 +40,7 @@ def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
         differences(runs, protocol),
         two_stage_verification(runs, protocol),
         times(runs),
+        outputs(runs),
     ]
     return [table for table in made if _says_something(table)]
 
@@ -215,6 +216,44 @@ def times(runs: Sequence[Evaluated]) -> Table:
         scale=1.0,
         places=3,
     )
+
+
+def outputs(runs: Sequence[Evaluated]) -> Table:
+    """What to look at before any score is believed: failures, unread and cut outputs, cost."""
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        for name, results in run.results.items():
+            ids = list(results)
+            cut = [any(call["cut"] for call in results[one]["calls"]) for one in ids]
+            written = [
+                float(sum(call["output_tokens"] or 0 for call in results[one]["calls"]))
+                for one in ids
+            ]
+            rows.append(
+                (
+                    run.benchmark.name,
+                    name,
+                    len(ids),
+                    run.failed.get(name, 0),
+                    _percent(run.score(name, "typed", "unread")),
+                    _percent(share(cut)),
+                    mean(written, run.clusters(ids)),
+                )
+            )
+    return Table(
+        "outputs",
+        "Outputs: failed; unread and cut ones in %; mean output tokens of all calls",
+        ("benchmark", "strategy", "questions", "failed", "unread", "cut", "output tokens"),
+        tuple(rows),
+        scale=1.0,
+    )
+
+
+def _percent(part: Estimate) -> Estimate:
+    low, value, high = (
+        None if one is None else 100 * one for one in (part.low, part.value, part.high)
+    )
+    return Estimate(value, low, high, part.questions)
 
 
 def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:

@@ -8,6 +8,7 @@ from langgraph_mai.benchmarks.estimates import Estimate, mean, quantile, ratio, 
 from langgraph_mai.benchmarks.report.cascade import Cascade, cascade, verdict
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.examples import disagreements, route_examples
+from langgraph_mai.benchmarks.report.given import with_given
 from langgraph_mai.benchmarks.report.page import page
 from langgraph_mai.benchmarks.report.plots import plots
 from langgraph_mai.benchmarks.report.table import Table, shown
@@ -142,6 +143,38 @@ def test_failed_results_are_counted_and_in_no_score(tmp_path):
     assert run.failed == {"mai": 1}
     assert found("mai", tables([run]))[0]["questions"] == 9
     assert run.score("mai", "typed").questions == 9
+
+
+def test_published_figures_stand_below_ours(ten, tmp_path):
+    styles = tmp_path / "styles.csv"
+    styles.write_text("model,benchmark,style,f1\nX-2B,Ten,S,88.6\nX-2B,Ten,R,88.4\nX,Other,S,1\n")
+    wide = tmp_path / "wide.csv"
+    wide.write_text("benchmark,questions,verified_direct,mai_score\nTEN,9000,8507,89.4\n")
+    made = with_given(tables([Evaluated.read(ten)]), [str(styles), str(wide)])
+    given = found("scores", made)[-1]
+    assert (given["model"], given["benchmark"], given["metric"]) == ("X-2B", "Ten (given)", "f1")
+    assert (given["S"], given["E"], given["R"]) == ("88.6", None, "88.4")
+    assert len(found("scores", made)) == 3
+    given = found("mai", made)[-1]
+    assert (given["questions"], given["verified direct"], given["MAI"]) == ("9000", "8507", "89.4")
+
+
+def test_published_figures_in_another_form_are_refused(ten, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("name,value\nx,1\n")
+    with pytest.raises(ConfigError, match="its columns are name, value"):
+        with_given(tables([Evaluated.read(ten)]), [str(other)])
+    with pytest.raises(ConfigError, match="There is no file"):
+        with_given([], [str(tmp_path / "gone.csv")])
+
+
+def test_no_difference_on_few_questions_proves_little(tmp_path):
+    results = [cascade_result(number) for number in range(10)]
+    results += [{**one, "strategy": "large_reason"} for one in results]
+    run = Evaluated.read(write_evaluation(tmp_path / "same", results, timed=False))
+    gap = cascade(run).differences["large_reason"]
+    assert gap.value == 0
+    assert gap.low == -gap.high < -0.2
 
 
 def test_a_folder_without_results_is_named(tmp_path):
