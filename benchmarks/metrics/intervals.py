@@ -1,7 +1,6 @@
 """95% confidence intervals; a bootstrap of the same figures always gives the same interval."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
@@ -25,16 +24,31 @@ def wilson(hits: int, total: int) -> Interval:
     return float(interval.low), float(interval.high)
 
 
+def f1_interval(hits: int, false_alarms: int, misses: int) -> Interval:
+    """Interval of F1, by Wilson's of the share of hits among all three.
+
+    F1 is 2 p / (1 + p) of that share p, so the ends carry over; unlike a bootstrap's they do not
+    fall together where there is no hit, or nothing else (arXiv 2309.14621).
+    """
+    low, high = wilson(hits, hits + false_alarms + misses)
+    if low is None or high is None:
+        return None, None
+    return 2 * low / (1 + low), 2 * high / (1 + high)
+
+
 def bootstrap_mean(values: Sequence[float]) -> Interval:
     """Percentile bootstrap of a mean, resampled by question.
 
     Args:
-        values: One a question; there is no interval for fewer than two.
+        values: One a question. Where all are 0 or 1 it is a proportion, and the interval is
+            Wilson's; where all are the same otherwise, there is none.
     """
     import numpy as np
     from scipy.stats import bootstrap
 
-    if len(values) < 2:
+    if set(values) <= {0.0, 1.0}:
+        return wilson(round(sum(values)), len(values))
+    if len(set(values)) < 2:
         return None, None
     result = bootstrap(
         (np.asarray(values, dtype=float),),
@@ -46,30 +60,3 @@ def bootstrap_mean(values: Sequence[float]) -> Interval:
         rng=np.random.default_rng(SEED),
     ).confidence_interval
     return float(result.low), float(result.high)
-
-
-def bootstrap_counts(counts: Sequence[int], ratio: Callable[[Any], Any]) -> Interval:
-    """Percentile bootstrap of a ratio of counts, resampled by question.
-
-    Drawing questions anew changes nothing but how many fall into each class, so the counts are
-    drawn (multinomial).
-
-    Args:
-        counts: Questions in each class, which exclude one another.
-        ratio: From an array of counts, shape (classes, resamples), to one ratio a resample; NaN
-            where it is undefined.
-    """
-    import numpy as np
-
-    total = sum(counts)
-    if total < 2:
-        return None, None
-    shares = np.asarray(counts, dtype=float) / total
-    drawn = np.random.default_rng(SEED).multinomial(total, shares, size=RESAMPLES).T
-    ratios = ratio(drawn)
-    ratios = ratios[~np.isnan(ratios)]
-    if not ratios.size:
-        return None, None
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(ratios, (tail, 1 - tail))
-    return float(low), float(high)

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from .intervals import bootstrap_counts, wilson
+from .intervals import f1_interval, wilson
 from .scores import Protocol, Score
 from .yes_no import YesNo
 
@@ -79,16 +78,5 @@ def pope_scores(
         for metric, (part, whole) in proportions.items()
     ]
     # F1 is 2 TP / (2 TP + FP + FN), which is defined where precision or recall is not.
-    misses = right_yes - hits
     f1 = 2 * hits / (said_yes + right_yes) if said_yes + right_yes else None
-    classes = (hits, said_yes - hits, misses, len(pairs) - said_yes - misses)
-    return [*scores, score("f1", f1, *bootstrap_counts(classes, _f1))]
-
-
-def _f1(counts: Any) -> Any:
-    """F1 for counts of TP, FP, FN and the rest, shape (4, resamples); NaN where undefined."""
-    import numpy as np
-
-    hits, false_alarms, misses, _ = counts
-    whole = 2 * hits + false_alarms + misses
-    return np.divide(2.0 * hits, whole, out=np.full(hits.shape, np.nan), where=whole > 0)
+    return [*scores, score("f1", f1, *f1_interval(hits, said_yes - hits, right_yes - hits))]

@@ -293,5 +293,23 @@ def test_intervals_are_the_same_each_time_and_narrow_with_more_questions():
     for metric in ("anls", "accuracy"):
         assert few[metric][0] < few[metric][1] < few[metric][2]
         assert many[metric][2] - many[metric][0] < few[metric][2] - few[metric][0]
-    # The share of right answers, by Wilson's formula: 20 of 30.
+    # The share of right answers, by Wilson's formula: 20 of 30. (ANLS: 0.75 for 2019.)
     assert few["accuracy"] == pytest.approx((0.4878, 0.6667, 0.8077), abs=1e-4)
+
+
+def test_a_figure_at_its_end_is_not_taken_for_certain():
+    def interval(bench, said, protocol, metric):
+        for one in score(bench, dict.fromkeys((q.id for q in bench.questions), said)):
+            if (one.protocol, one.metric, one.group) == (protocol, metric, {}):
+                return one.value, one.low, one.high
+        raise AssertionError(metric)
+
+    value, low, high = interval(POPE, "no", "typed", "f1")
+    assert (value, low) == (0.0, 0.0)
+    assert 0.4 < high < 0.8
+    info = made("infovqa", *(asked(n, "2018", "short_text") for n in range(8)))
+    value, low, high = interval(info, "2018", "strict", "anls")
+    assert (value, high) == (1.0, 1.0)
+    assert 0.6 < low < 0.7
+    # All the same, and neither right nor wrong: nothing is known of how it varies.
+    assert interval(info, "2019", "strict", "anls") == (0.75, None, None)
