@@ -33,12 +33,12 @@ class EvaluationProgress:
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.completed}/{task.total} {task.fields[pace]}"),
+            TextColumn("{task.fields[count]} {task.fields[pace]}"),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task("loading the models", total=None, pace="")
+        self._task = self._bar.add_task("loading the models", total=None, count="", pace="")
         self._logged = time.monotonic()
         self._kept = kept
         self._done = 0
@@ -72,7 +72,14 @@ class EvaluationProgress:
         """
         self._done = done
         pace = _pace(rate, seconds_left)
-        self._bar.update(self._task, description=label, completed=done, total=total, pace=pace)
+        self._bar.update(
+            self._task,
+            description=label,
+            completed=done,
+            total=total,
+            count=f"{done}/{total}",
+            pace=pace,
+        )
         if not self._console.is_terminal and time.monotonic() - self._logged >= _LOG_SECONDS:
             self._logged = time.monotonic()
             self._console.print(escape(f"{label} {done}/{total} {pace}"), soft_wrap=True)

@@ -25,7 +25,7 @@ class Progress:
         done: Results so far, those of former evaluations included.
         fresh: Those of them that this evaluation made.
         total: Results that there will be.
-        seconds: Since the start.
+        seconds: Since the first fresh result; the time to load models is no part of the rate.
     """
 
     result: Result
@@ -37,7 +37,7 @@ class Progress:
     @property
     def rate(self) -> float:
         """Fresh results a second."""
-        return self.fresh / self.seconds if self.seconds > 0 else 0.0
+        return (self.fresh - 1) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
@@ -81,7 +81,7 @@ class Runner:
         self._done = 0
         self._fresh = 0
         self._total = 0
-        self._start = 0.0
+        self._first = 0.0
 
     async def run(self, questions: Sequence[BenchmarkQuestion]) -> list[Result]:
         """Ask everything that has no result yet.
@@ -94,7 +94,6 @@ class Runner:
         """
         self._results, self._done, self._fresh = [], 0, 0
         self._total = len(questions) * len(self._graphs)
-        self._start = time.monotonic()
         waiting: list[_Run] = []
         others = [name for name in self._store.strategies() if name not in self._graphs]
         for run in await asyncio.to_thread(self._plan, questions, [*self._graphs, *others]):
@@ -158,7 +157,9 @@ class Runner:
         for own in self._keep(run, result):
             self._done += 1
             self._fresh += fresh
-            seconds = time.monotonic() - self._start
+            if self._fresh == 1 and fresh:
+                self._first = time.monotonic()
+            seconds = time.monotonic() - self._first if self._fresh else 0.0
             self._on_progress(Progress(own, self._done, self._fresh, self._total, seconds))
 
     def _keep(self, run: _Run, result: Result) -> list[Result]:

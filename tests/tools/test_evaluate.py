@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
+from langgraph_mai.configs import load_prompts
 from langgraph_mai.tools.cli import app
 
 MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
@@ -73,9 +75,9 @@ def test_an_evaluation_leaves_its_files(eleven):
     (mai_typed,) = (
         one
         for one in summary
-        if one["strategy"] == "mai" and one["protocol"] == "typed" and not one["group"]
+        if (one["strategy"], one["protocol"], one["metric"]) == ("mai", "typed", "accuracy")
+        and not one["group"]
     )
-    assert mai_typed["metric"] == "accuracy"
     assert mai_typed["questions"] == 11
     assert 0 <= mai_typed["low"] <= mai_typed["value"] <= mai_typed["high"] <= 1
     record = json.loads((eleven / "run.json").read_text())
@@ -142,7 +144,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
 def test_a_model_that_is_away_fails_every_question_in_a_line_each(tmp_path):
     away = tmp_path / "away.yaml"
     away.write_text(
-        "backend: server\nprompts: demo\n"
+        "backend: server\n"
         "small: {model: s, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
         "large: {model: l, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
     )
@@ -157,6 +159,27 @@ def test_a_model_that_is_away_fails_every_question_in_a_line_each(tmp_path):
     assert [one["strategy"] for one in said["failures"]] == ["mai", "mai"]
     assert {one["role"] for one in said["failed_calls"]} == {"small", "large"}
     assert said["calls_stored"] == {}
+    # The pair names no wording of its own: the benchmark's is taken.
+    record = json.loads((out / "run.json").read_text())
+    assert record["prompts"] == load_prompts("demo").model_dump()
+    assert record["failures"] == said["failures"]
+
+
+def test_questions_of_ones_own(tmp_path):
+    Image.new("RGB", (96, 96), "red").save(tmp_path / "red.png")
+    file = tmp_path / "mine.jsonl"
+    lines = [
+        {"question": "Is there a star?", "images": "red.png", "answers": "no"},
+        {"question": "Is there a star?", "images": "red.png", "answers": "no"},
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["evaluate", "own", "--data", str(file), "--strategy", "large_direct", "--json"]
+    done = mai(*words, "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    # The two are the same but for their ids.
+    assert (said["questions"], said["calls_made"]) == (2, 1)
+    assert len(results(tmp_path / "out")) == 2
 
 
 def test_timed_runs_make_every_call_and_store_none(tmp_path):
