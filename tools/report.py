@@ -34,7 +34,7 @@ def report(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write report.md, report.json and the plots here.",
+            help="Write report.md, report.json, plots and disagreements here.",
             show_default=False,
         ),
     ] = None,
@@ -125,6 +125,9 @@ def _write(
     plots: Sequence[Mapping[str, bytes]],
     verdicts: Mapping[str, str],
 ) -> None:
+    from ..benchmarks.evaluation.evaluate import write_lines
+    from ..benchmarks.report.examples import disagreement_records
+
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*verdicts.values(), *(table.markdown() for table in tables)]
     for number, (run, images) in enumerate(zip(runs, plots, strict=True)):
@@ -133,6 +136,7 @@ def _write(
             file = f"{stem}-{name}.png"
             (folder / file).write_bytes(png)
             parts.append(f"![{name}]({file})\n")
+        write_lines(folder / f"{stem}-disagreements.jsonl", disagreement_records(run))
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
     text = json.dumps(records(tables), indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")

@@ -22,6 +22,7 @@ from ..evaluation.results import Result
 from ..evaluation.timing import TIMED_FILE, TIMING_FILE
 from ..metrics import grades
 from ..question import Benchmark, BenchmarkQuestion
+from .by_image import f1_by_image, prefer, widened
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,25 @@ class Evaluated:
         return list(self._grades[strategy])
 
     def score(self, strategy: str, protocol: str, metric: str | None = None) -> Estimate:
-        """A strategy's figure, as the summary has it; the headline if none is named."""
+        """A strategy's figure, the headline if none is named.
+
+        It is the summary's; but where questions share images, the headline's interval is drawn by
+        image.
+        """
+        found = self._summarized(strategy, protocol, metric or self.headline)
+        graded = self.grades(strategy, protocol)
+        clusters = self.clusters(list(graded))
+        if metric is not None or len(set(clusters)) == len(clusters):
+            return found
+        if self.headline == "f1":
+            asked = [self.questions[one] for one in graded]
+            return prefer(found, f1_by_image(asked, self.texts(strategy), protocol, clusters))
+        return widened(found, list(graded.values()), clusters)
+
+    def _summarized(self, strategy: str, protocol: str, metric: str) -> Estimate:
         for one in self.summary:
             key = (one["strategy"], one["protocol"], one["metric"])
-            if not one["group"] and key == (strategy, protocol, metric or self.headline):
+            if not one["group"] and key == (strategy, protocol, metric):
                 return Estimate(one["value"], one["low"], one["high"], one["questions"])
         return Estimate(None, None, None, 0)
 

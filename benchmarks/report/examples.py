@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...models.images import ImageError, load_image
 from ...nodes.prompts import LETTERS
@@ -92,6 +93,24 @@ def disagreements(run: Evaluated) -> Iterator[tuple[str, str]]:
                 yield strategy, one
 
 
+def disagreement_records(run: Evaluated) -> list[dict[str, Any]]:
+    """Every output that two protocols do not grade alike, the cascade's first.
+
+    Returns:
+        Records with id, strategy, answers (the accepted ones), text and grades by protocol.
+    """
+    return [
+        {
+            "id": one,
+            "strategy": strategy,
+            "answers": list(run.questions[one].answers),
+            "text": str(run.results[strategy][one]["text"]),
+            "grades": _grades(run, strategy, one),
+        }
+        for strategy, one in sorted(disagreements(run), key=_cascade_first)
+    ]
+
+
 def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
     """What protocols do not grade alike, the cascade's outputs first.
 
@@ -99,22 +118,30 @@ def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
         run: The evaluation.
         limit: How many at most.
     """
-    found = sorted(disagreements(run), key=lambda pair: pair[0] != "mai")
+    found = sorted(disagreements(run), key=_cascade_first)
     return [_example(run, *pair) for pair in found[:limit]]
 
 
 def _example(run: Evaluated, strategy: str, one: str) -> Example:
     question = run.questions[one]
     lettered = zip(LETTERS, question.choices, strict=False)
-    worth = {name: run.grades(strategy, name).get(one) for name in run.protocols(strategy)}
     return Example(
         question=question,
         choices=tuple(f"{letter}. {text}" for letter, text in lettered),
         strategy=strategy,
         result=run.results[strategy][one],
-        grades={name: grade for name, grade in worth.items() if grade is not None},
+        grades=_grades(run, strategy, one),
         pictures=tuple(filter(None, map(_data_uri, question.images))),
     )
+
+
+def _grades(run: Evaluated, strategy: str, one: str) -> dict[str, float]:
+    worth = {name: run.grades(strategy, name).get(one) for name in run.protocols(strategy)}
+    return {name: grade for name, grade in worth.items() if grade is not None}
+
+
+def _cascade_first(pair: tuple[str, str]) -> bool:
+    return pair[0] != "mai"
 
 
 def _data_uri(reference: str) -> str:

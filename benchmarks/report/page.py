@@ -7,11 +7,12 @@ from typing import Any
 from ...configs import ConfigError
 from .cascade import cascade, verdict
 from .evaluated import Evaluated
-from .examples import disagreement_examples, disagreements, route_examples
+from .examples import disagreement_examples, disagreement_records, route_examples
 from .table import Table
 
 _EACH_ROUTE = 6
 _WITH_PICTURES = 30
+_ROWS = 1_000
 _TEXT_END = 240
 
 
@@ -51,6 +52,7 @@ def page(
 
 def _section(run: Evaluated, images: Mapping[str, bytes], protocol: str) -> dict[str, Any]:
     found = cascade(run, protocol)
+    differing = disagreement_records(run)
     routes: dict[str, list[Any]] = {}
     for example in route_examples(run, _EACH_ROUTE, protocol):
         routes.setdefault(str(example.result["route"]), []).append(example)
@@ -62,21 +64,15 @@ def _section(run: Evaluated, images: Mapping[str, bytes], protocol: str) -> dict
         "failed": run.failed,
         "routes": routes,
         "protocols": list(protocols),
-        "disagreements": [_disagreement(run, *pair) for pair in disagreements(run)],
+        "disagreements": len(differing),
+        "rows": [one | {"text": _shortened(one["text"])} for one in differing[:_ROWS]],
         "disagreement_examples": disagreement_examples(run, _WITH_PICTURES),
     }
 
 
-def _disagreement(run: Evaluated, strategy: str, one: str) -> dict[str, Any]:
-    text = str(run.results[strategy][one]["text"]).strip()
-    worth = {name: run.grades(strategy, name).get(one) for name in run.protocols(strategy)}
-    return {
-        "id": one,
-        "strategy": strategy,
-        "answers": run.questions[one].answers,
-        "text": text if len(text) <= _TEXT_END else f"... {text[-_TEXT_END:]}",
-        "grades": {name: grade for name, grade in worth.items() if grade is not None},
-    }
+def _shortened(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _TEXT_END else f"... {text[-_TEXT_END:]}"
 
 
 def _uri(png: bytes) -> str:

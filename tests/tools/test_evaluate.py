@@ -215,7 +215,7 @@ def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
     assert "time both with --timed" in " ".join(done.stdout.split())
     assert page.read_text().count("data:image/jpeg") >= 3
     names = {path.suffix for path in (tmp_path / "report").iterdir()}
-    assert names == {".md", ".json", ".png"}
+    assert names == {".md", ".json", ".jsonl", ".png"}
     records = json.loads((tmp_path / "report" / "report.json").read_text())
     assert {"table", "name", "value", "low", "high", "questions"} <= set(records[0])
 

@@ -5,6 +5,9 @@ import pytest
 
 from langgraph_mai import ConfigError
 from langgraph_mai.benchmarks.estimates import Estimate, mean, quantile, ratio, share
+from langgraph_mai.benchmarks.metrics import score
+from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
+from langgraph_mai.benchmarks.report.by_image import f1_by_image
 from langgraph_mai.benchmarks.report.cascade import Cascade, cascade, verdict
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.examples import disagreements, route_examples
@@ -196,6 +199,42 @@ def test_intervals_are_wider_where_questions_share_a_picture():
     assert together.high - together.low > 2 * (alone.high - alone.low)
     assert mean(values) == alone
     assert alone.questions == 200
+
+
+def test_scores_of_questions_that_share_pictures_are_drawn_by_picture(ten):
+    run = Evaluated.read(ten)  # ten questions about two pictures
+    by_question = next(
+        one
+        for one in run.summary
+        if (one["strategy"], one["protocol"], one["metric"])
+        == ("large_reason", "typed", "accuracy")
+    )
+    drawn = run.score("large_reason", "typed")
+    assert drawn.value == by_question["value"]
+    assert (drawn.low, drawn.high) == (0.8, 1.0) != (by_question["low"], by_question["high"])
+
+
+@pytest.mark.parametrize("protocol", ["typed", "strict", "vlmevalkit", "lmms"])
+def test_f1_drawn_by_picture_is_the_f1_of_the_metrics(protocol):
+    said = ["yes", "no", "Yes, it is.", "maybe", "no", "yes", "", "No."]
+    questions = tuple(
+        BenchmarkQuestion(
+            id=str(number),
+            question="Is there a star?",
+            images=(f"{number % 3}.png",),
+            answers=("yes" if number % 2 else "no",),
+            answer_type="yes_no",
+        )
+        for number in range(40)
+    )
+    texts = {one.id: said[int(one.id) * 3 % len(said)] for one in questions}
+    benchmark = Benchmark(name="pope", questions=questions, prompts="pope", metric="pope")
+    expected = next(
+        one for one in score(benchmark, texts) if (one.protocol, one.metric) == (protocol, "f1")
+    )
+    drawn = f1_by_image(questions, texts, protocol, [one.images for one in questions])
+    assert drawn.value == pytest.approx(expected.value)
+    assert drawn.low < drawn.value < drawn.high
 
 
 def test_estimates_of_nothing_and_of_one_question():
