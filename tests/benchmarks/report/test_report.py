@@ -2,6 +2,8 @@ import json
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from langgraph_mai import ConfigError
 from langgraph_mai.benchmarks.estimates import Estimate, mean, quantile, ratio, share
@@ -154,12 +156,12 @@ def test_published_figures_stand_below_ours(ten, tmp_path):
     wide = tmp_path / "wide.csv"
     wide.write_text("benchmark,questions,verified_direct,mai_score\nTEN,9000,8507,89.4\n")
     made = with_given(tables([Evaluated.read(ten)]), [str(styles), str(wide)])
-    given = found("scores", made)[-1]
-    assert (given["model"], given["benchmark"], given["metric"]) == ("X-2B", "Ten (given)", "f1")
-    assert (given["S"], given["E"], given["R"]) == ("88.6", None, "88.4")
+    row = found("scores", made)[-1]
+    assert (row["model"], row["benchmark"], row["metric"]) == ("X-2B", "Ten (given)", "f1")
+    assert (row["S"], row["E"], row["R"]) == ("88.6", None, "88.4")
     assert len(found("scores", made)) == 3
-    given = found("mai", made)[-1]
-    assert (given["questions"], given["verified direct"], given["MAI"]) == ("9000", "8507", "89.4")
+    row = found("mai", made)[-1]
+    assert (row["questions"], row["verified direct"], row["MAI"]) == ("9000", "8507", "89.4")
 
 
 def test_published_figures_in_another_form_are_refused(ten, tmp_path):
@@ -257,3 +259,15 @@ def test_cells_as_text():
     assert shown(Estimate(None, None, None, 0)) == shown(None) == "-"
     table = Table("t", "A title", ("a|b", "c"), (("x|y", 3),))
     assert table.markdown().splitlines()[-1] == "| x\\|y | 3 |"
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=1, max_size=40))
+def test_an_interval_lies_within_what_was_seen(graded):
+    values = [float(right) for right, _ in graded]
+    seen = mean(values, [image for _, image in graded])
+    assert seen.value == pytest.approx(sum(values) / len(values))
+    if seen.low is None:
+        assert len({image for _, image in graded}) == 1
+    else:
+        assert min(values) <= seen.low <= seen.high <= max(values)
