@@ -77,12 +77,14 @@ def _label_decades(axis: Any) -> None:
 
 def _label(axes: Any, points: list[tuple[str, Any, float]]) -> None:
     """Names beside their points; one that would lie on another's is moved down."""
+    left, right = axes.get_xlim()
+    axes.set_xlim(left, right * (right / left) ** 0.15)  # room for the names on the right
     low, high = axes.get_ylim()
     apart = (high - low) / 22
     taken: list[tuple[float, float]] = []
     for name, x, y in sorted(points, key=lambda point: -point[2]):
         place = y
-        while any(abs(place - other) < apart and 0.2 < x / near < 5 for near, other in taken):
+        while any(abs(place - other) < apart and 1 / 3 < x / near < 3 for near, other in taken):
             place -= apart / 2
         taken.append((x, place))
         axes.annotate(
