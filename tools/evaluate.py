@@ -187,6 +187,7 @@ def _time(
     runs = time_strategies(
         graphs,
         benchmark.questions,
+        models=(pair.small, pair.large),
         concurrency=concurrency,
         on_answer=_timed_progress(len(strategies), progress),
     )

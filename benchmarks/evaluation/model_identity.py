@@ -11,7 +11,16 @@ from langchain_core.language_models import BaseChatModel
 from ...configs.paths import existing_folder
 
 # Settings that change how fast an answer comes, or whether it comes, but not what it says.
-_IRRELEVANT = {"allow_fetch", "batch_size", "max_retries", "memory", "threads", "timeout"}
+_IRRELEVANT = {
+    "allow_fetch",
+    "batch_size",
+    "batch_tokens",
+    "max_retries",
+    "memory",
+    "prefix_cache_bytes",
+    "threads",
+    "timeout",
+}
 
 _WHOLE_BYTES = 64 << 20
 _SAMPLES = 64

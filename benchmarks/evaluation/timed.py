@@ -1,13 +1,14 @@
 """Runs strategies for real, warm and without a store, and says how long they take.
 
-Several strategies run in turn in one process, so that ratios of their times come from one run. An
-engine with a prefix cache finds there what an earlier strategy left: `cached_tokens` shows it.
+Several strategies run in turn in one process, so that ratios of their times come from one run.
+Between two of them, models that keep prompts forget them, where they can be told to; where not,
+`cached_tokens` shows what a strategy found there.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from ...nodes.state import MAIInput, ModelCall
 from ..question import BenchmarkQuestion
@@ -17,6 +18,15 @@ WARM_UP = 3
 """Questions that each strategy answers before it is timed."""
 
 OnAnswer = Callable[["TimedRun", int, int], None]
+
+
+@runtime_checkable
+class ForgetsPrefixes(Protocol):
+    """A model that can drop what it keeps of earlier prompts."""
+
+    def forget_prefixes(self) -> None:
+        """Drop it."""
+        ...
 
 
 class TimedRun:
@@ -45,6 +55,7 @@ def time_strategies(
     graphs: Mapping[str, Any],
     questions: Sequence[BenchmarkQuestion],
     *,
+    models: Iterable[object] = (),
     concurrency: int = 1,
     on_answer: OnAnswer = lambda *_: None,
 ) -> list[TimedRun]:
@@ -53,19 +64,24 @@ def time_strategies(
     Args:
         graphs: Each strategy's graph, by name, with models that are not stored.
         questions: What is asked.
+        models: The models, to make them forget prompts before each strategy.
         concurrency: Questions at a time; 1 measures what one user waits for.
         on_answer: Called after every answer with the run, and how many of how many are there.
     """
     inputs = [graph_input(question) for question in questions]
 
+    forgetful = [model for model in models if isinstance(model, ForgetsPrefixes)]
+
     async def run() -> list[TimedRun]:
         for graph in graphs.values():  # all weights are loaded before the first is timed
             for given in inputs[:WARM_UP]:
                 await _answer(graph, given)
-        return [
-            await _time(name, graph, questions, concurrency, on_answer)
-            for name, graph in graphs.items()
-        ]
+        runs = []
+        for name, graph in graphs.items():
+            for model in forgetful:
+                model.forget_prefixes()
+            runs.append(await _time(name, graph, questions, concurrency, on_answer))
+        return runs
 
     return asyncio.run(run())
 
