@@ -11,8 +11,10 @@ from .. import __version__
 from .ask import ask
 from .bench_command import bench
 from .check import check
+from .evaluate import evaluate
 from .pairs_command import pairs
 from .profile_command import profile
+from .report import report
 from .serve import serve
 from .simulate import simulate
 
@@ -25,6 +27,8 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(pairs)
 app.command()(check)
+app.command()(evaluate)
+app.command()(report)
 app.command()(serve)
 app.command()(bench)
 app.command()(profile)

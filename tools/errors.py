@@ -54,11 +54,12 @@ def _sentence(error: Exception) -> str:
 
 
 def _input_errors() -> tuple[type[Exception], ...]:
+    from ..benchmarks.datasets import DataError
     from ..models.images import ImageError
     from ..nodes.errors import MAIInputError
     from ..profiling.errors import ProfilingInputError
 
-    return (UsageError, MAIInputError, ImageError, ProfilingInputError)
+    return (UsageError, MAIInputError, ImageError, DataError, ProfilingInputError)
 
 
 def _say(sentence: str) -> None:

@@ -1,0 +1,169 @@
+"""Puts a benchmark's questions to strategies, several at a time, and keeps every result."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...models.images import ImageError
+from ..question import BenchmarkQuestion
+from .call_store import CallStore
+from .results import Result, failed, finished, graph_input, question_key
+from .stored_model import call_seconds
+
+Graphs = Mapping[str, Any]
+OnProgress = Callable[["Progress"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an evaluation is, at the moment that a result came.
+
+    Attributes:
+        result: The result.
+        done: Results so far, those of former evaluations included.
+        fresh: Those of them that this evaluation made.
+        total: Results that there will be.
+        seconds: Since the first fresh result; the time to load models is no part of the rate.
+    """
+
+    result: Result
+    done: int
+    fresh: int
+    total: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Fresh results a second."""
+        return (self.fresh - 1) / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the end, at this rate; None before there is a rate."""
+        return (self.total - self.done) / self.rate if self.rate else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A strategy on questions that are the same but for their ids."""
+
+    strategy: str
+    questions: tuple[BenchmarkQuestion, ...]
+    key: str
+
+
+class Runner:
+    """Runs graphs whose models are stored; what the store holds already is not run again."""
+
+    def __init__(
+        self,
+        graphs: Graphs,
+        store: CallStore,
+        *,
+        concurrency: int = 8,
+        on_progress: OnProgress = lambda _: None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            graphs: Each strategy's graph, by name, made with `StoredModel`s of `store`.
+            store: Keeps the results.
+            concurrency: Runs at a time; engines put their calls into batches.
+            on_progress: Called with every result, also with those of former evaluations.
+        """
+        self._graphs = graphs
+        self._store = store
+        self._concurrency = concurrency
+        self._on_progress = on_progress
+        self._results: list[Result] = []
+        self._done = 0
+        self._fresh = 0
+        self._total = 0
+        self._first = 0.0
+
+    async def run(self, questions: Sequence[BenchmarkQuestion]) -> list[Result]:
+        """Ask everything that has no result yet.
+
+        Failures are results too; cancelled, it leaves all that was answered in the store.
+
+        Returns:
+            A result for each question and strategy, in the questions' order; of strategies that
+            only former evaluations asked, those that the store holds.
+        """
+        self._results, self._done, self._fresh = [], 0, 0
+        self._total = len(questions) * len(self._graphs)
+        waiting: list[_Run] = []
+        others = [name for name in self._store.strategies() if name not in self._graphs]
+        for run in await asyncio.to_thread(self._plan, questions, [*self._graphs, *others]):
+            known: Any = self._store.result(run.strategy, run.key)
+            if run.strategy in others:
+                if known is not None:
+                    self._keep(run, known)
+            elif known is None:
+                waiting.append(run)
+            else:
+                self._report(run, known, fresh=False)
+        runs = iter(waiting)
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(self._concurrency, len(waiting))):
+                workers.create_task(self._work(runs))
+        place = {question.id: number for number, question in enumerate(questions)}
+        order = {name: number for number, name in enumerate([*self._graphs, *others])}
+        return sorted(self._results, key=lambda one: (place[one["id"]], order[one["strategy"]]))
+
+    def _plan(
+        self, questions: Sequence[BenchmarkQuestion], strategies: Sequence[str]
+    ) -> list[_Run]:
+        """Every strategy on every distinct question, a question's strategies one after the other.
+
+        So prompts with the same beginning come close together, for the engines' prefix caches.
+        """
+        distinct: dict[str, list[BenchmarkQuestion]] = {}
+        for question in questions:
+            try:
+                key = question_key(question)
+            except ImageError:
+                key = f"unreadable {question.id}"  # the run itself says what is wrong
+            distinct.setdefault(key, []).append(question)
+        return [
+            _Run(strategy, tuple(same), key)
+            for key, same in distinct.items()
+            for strategy in strategies
+        ]
+
+    async def _work(self, runs: Iterator[_Run]) -> None:
+        for run in runs:
+            result = await self._ask(run)
+            if result["error"] is None:
+                self._store.add_result(run.strategy, run.key, result)
+            self._report(run, result, fresh=True)
+
+    async def _ask(self, run: _Run) -> Result:
+        question = run.questions[0]
+        seconds: dict[tuple[str, str], float] = {}
+        call_seconds.set(seconds)
+        try:
+            output = await self._graphs[run.strategy].ainvoke(graph_input(question))
+        except Exception as error:  # noqa: BLE001  it is reported, and the others go on
+            return failed(question.id, run.strategy, error)
+        result = finished(question.id, run.strategy, output)
+        for call in result["calls"]:
+            call["seconds"] = seconds.get((call["role"], call["style"]), call["seconds"])
+        return result
+
+    def _report(self, run: _Run, result: Result, *, fresh: bool) -> None:
+        for own in self._keep(run, result):
+            self._done += 1
+            self._fresh += fresh
+            if self._fresh == 1 and fresh:
+                self._first = time.monotonic()
+            seconds = time.monotonic() - self._first if self._fresh else 0.0
+            self._on_progress(Progress(own, self._done, self._fresh, self._total, seconds))
+
+    def _keep(self, run: _Run, result: Result) -> list[Result]:
+        """The result, once for each question that is the same."""
+        kept: list[Result] = [{**result, "id": question.id} for question in run.questions]
+        self._results += kept
+        return kept

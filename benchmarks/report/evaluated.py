@@ -1,0 +1,209 @@
+"""An evaluation's folder, read again: questions, results, times, and what each output is worth."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...configs import ConfigError
+from ...configs.paths import existing_folder
+from ...nodes.state import ModelCall
+from ..estimates import Estimate, mean
+from ..evaluation.evaluate import (
+    QUESTIONS_FILE,
+    RESULTS_FILE,
+    SUMMARY_FILE,
+    check_scoring,
+    headline,
+)
+from ..evaluation.results import Result
+from ..evaluation.timing import TIMED_FILE, TIMING_FILE
+from ..metrics import grades
+from ..question import Benchmark, BenchmarkQuestion
+from .by_image import f1_by_image, prefer, widened
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What `mai evaluate` left in a folder.
+
+    Attributes:
+        folder: The folder.
+        benchmark: The questions.
+        pair: The pair's name.
+        models: The models' names by role.
+        results: By strategy and question id; failed ones are not there.
+        failed: How many results failed, by strategy.
+        summary: The records of `summary.json`.
+        timing: The records of `timing.json`; none if nothing was timed.
+        timed: Seconds by strategy and question id, if timed.
+        record: What `run.json` holds.
+    """
+
+    folder: Path
+    benchmark: Benchmark
+    pair: str
+    models: Mapping[str, str]
+    results: Mapping[str, Mapping[str, Result]]
+    failed: Mapping[str, int]
+    summary: Sequence[Mapping[str, Any]]
+    timing: Sequence[Mapping[str, Any]]
+    timed: Mapping[str, Mapping[str, float]]
+    record: Mapping[str, Any]
+    _grades: dict[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, name: str | Path) -> "Evaluated":
+        """Read a folder.
+
+        Raises:
+            ConfigError: There is no such folder, no finished evaluation in it, or the extra
+                `benchmarks` is not installed.
+        """
+        folder = existing_folder(name)
+        if folder is None:
+            raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
+        try:
+            record: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+            benchmark = Benchmark(
+                name=record["benchmark"],
+                questions=tuple(map(_question, _lines(folder / QUESTIONS_FILE))),
+                prompts="",
+                metric=record["metric"],
+            )
+            lines: list[Any] = _lines(folder / RESULTS_FILE)
+            summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"The folder {str(name)!r} holds no finished evaluation ({error}); let "
+                "`mai evaluate` come to its end first."
+            ) from error
+        check_scoring(benchmark)
+        results: dict[str, dict[str, Result]] = {}
+        failed: dict[str, int] = {}
+        for result in lines:
+            own = results.setdefault(result["strategy"], {})
+            if result["error"] is None:
+                own[result["id"]] = result
+            else:
+                failed[result["strategy"]] = failed.get(result["strategy"], 0) + 1
+        timed: dict[str, dict[str, float]] = {}
+        for line in _lines(folder / TIMED_FILE, needed=False):
+            timed.setdefault(line["strategy"], {})[line["id"]] = line["seconds"]
+        timing = folder / TIMING_FILE
+        return cls(
+            folder=folder,
+            benchmark=benchmark,
+            pair=record["pair"],
+            models={role: _model_name(role, said) for role, said in record["models"].items()},
+            results=results,
+            failed=failed,
+            summary=summary,
+            timing=json.loads(timing.read_text(encoding="utf-8")) if timing.exists() else [],
+            timed=timed,
+            record=record,
+        )
+
+    @cached_property
+    def questions(self) -> Mapping[str, BenchmarkQuestion]:
+        """The questions by id."""
+        return {question.id: question for question in self.benchmark.questions}
+
+    @property
+    def headline(self) -> str:
+        """The figure that the paper's tables show of this benchmark."""
+        return headline(self.benchmark.metric)
+
+    def clusters(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
+        """What is drawn together in a bootstrap: a question's images, or the question itself."""
+        return [self.questions[one].images or (one,) for one in ids]
+
+    def texts(self, strategy: str) -> dict[str, str]:
+        """A strategy's outputs by question id."""
+        return {one: str(r["text"]) for one, r in self.results.get(strategy, {}).items()}
+
+    def grades(self, strategy: str, protocol: str = "typed") -> Mapping[str, float]:
+        """What a strategy's outputs are worth, from 0 to 1, by question id."""
+        if strategy not in self._grades:
+            worth: Any = grades(self.benchmark, self.texts(strategy))
+            self._grades[strategy] = worth
+        return self._grades[strategy].get(protocol, {})
+
+    def grade_texts(self, texts: Mapping[str, str], protocol: str) -> Mapping[str, float]:
+        """What any outputs are worth, by question id."""
+        worth: Any = grades(self.benchmark, texts)
+        found: Mapping[str, float] = worth.get(protocol, {})
+        return found
+
+    def protocols(self, strategy: str) -> list[str]:
+        """The protocols that grade a strategy's outputs."""
+        self.grades(strategy)
+        return list(self._grades[strategy])
+
+    def score(self, strategy: str, protocol: str, metric: str | None = None) -> Estimate:
+        """A strategy's figure, the headline if none is named.
+
+        It is the summary's; but where questions share images, the headline's interval is drawn by
+        image.
+        """
+        found = self._summarized(strategy, protocol, metric or self.headline)
+        graded = self.grades(strategy, protocol)
+        clusters = self.clusters(list(graded))
+        if metric is not None or len(set(clusters)) == len(clusters):
+            return found
+        if self.headline == "f1":
+            asked = [self.questions[one] for one in graded]
+            return prefer(found, f1_by_image(asked, self.texts(strategy), protocol, clusters))
+        return widened(found, list(graded.values()), clusters)
+
+    def _summarized(self, strategy: str, protocol: str, metric: str) -> Estimate:
+        for one in self.summary:
+            key = (one["strategy"], one["protocol"], one["metric"])
+            if not one["group"] and key == (strategy, protocol, metric):
+                return Estimate(one["value"], one["low"], one["high"], one["questions"])
+        return Estimate(None, None, None, 0)
+
+    def calls(self, strategy: str, role: str, style: str) -> dict[str, ModelCall]:
+        """A strategy's calls of one kind, by question id."""
+        return {
+            one: call
+            for one, result in self.results.get(strategy, {}).items()
+            for call in result["calls"]
+            if (call["role"], call["style"]) == (role, style)
+        }
+
+    def output_tokens(self, strategy: str, role: str, style: str) -> Estimate:
+        """Mean output tokens of a strategy's calls of one kind; questions of an image together."""
+        calls = self.calls(strategy, role, style)
+        known = {
+            one: float(call["output_tokens"])
+            for one, call in calls.items()
+            if call["output_tokens"] is not None
+        }
+        return mean(list(known.values()), self.clusters(list(known)))
+
+    def time(self, strategy: str, name: str) -> Estimate:
+        """A figure of the timed runs."""
+        for one in self.timing:
+            if (one["strategy"], one["name"]) == (strategy, name):
+                return Estimate(one["value"], one["low"], one["high"], one["questions"])
+        return Estimate(None, None, None, 0)
+
+
+def _lines(path: Path, *, needed: bool = True) -> list[dict[str, Any]]:
+    if not needed and not path.exists():
+        return []
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _question(record: Mapping[str, Any]) -> BenchmarkQuestion:
+    lists = ("images", "answers", "choices")
+    return BenchmarkQuestion(**{**record, **{name: tuple(record[name]) for name in lists}})
+
+
+def _model_name(role: str, identity: Mapping[str, Any]) -> str:
+    name = identity.get("model") or identity.get("model_name") or role
+    return str(name).rpartition("/")[2]

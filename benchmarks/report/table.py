@@ -1,0 +1,57 @@
+"""A table of estimates, as Markdown and as plain cells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..estimates import Estimate
+
+Cell = str | int | Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a report.
+
+    Attributes:
+        name: A short name, for files.
+        title: What it shows.
+        columns: The headers.
+        rows: Texts, counts and estimates; None for what was not measured.
+        scale: What estimates are multiplied with: 100 for percent.
+        places: Decimals of estimates.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    scale: float = 100.0
+    places: int = 1
+
+    def cells(self) -> list[list[str]]:
+        """The rows as texts."""
+        return [[shown(cell, self.scale, self.places) for cell in row] for row in self.rows]
+
+    def markdown(self) -> str:
+        """The table in Markdown, with its title above."""
+        lines = [f"**{self.title}**", "", _line(self.columns), "|---" * len(self.columns) + "|"]
+        return "\n".join([*lines, *map(_line, self.cells())]) + "\n"
+
+
+def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
+    """A cell as text: an estimate with its interval, "-" for nothing."""
+    if cell is None:
+        return "-"
+    if not isinstance(cell, Estimate):
+        return str(cell)
+    if cell.value is None:
+        return "-"
+    value = f"{scale * cell.value:.{places}f}"
+    if cell.low is None or cell.high is None:
+        return value
+    return f"{value} ({scale * cell.low:.{places}f} to {scale * cell.high:.{places}f})"
+
+
+def _line(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

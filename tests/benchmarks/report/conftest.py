@@ -1,0 +1,129 @@
+"""A small evaluation with known results: ten questions, two pictures, every route."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+ROUTES = ["direct"] * 6 + ["reasoned"] * 2 + ["transferred"] * 2
+
+
+def call(role: str, style: str, text: str, tokens: int) -> dict:
+    return {
+        "role": role,
+        "style": style,
+        "text": text,
+        "answer": text.rpartition(" ")[2],
+        "kind": "yes_no",
+        "input_tokens": 100,
+        "output_tokens": tokens,
+        "cached_tokens": 0,
+        "seconds": 0.1,
+        "finish_reason": "stop",
+        "cut": None,
+        "error": None,
+    }
+
+
+def result(number: int, strategy: str, route: str, calls: list[dict], text: str) -> dict:
+    return {
+        "id": f"q{number}",
+        "strategy": strategy,
+        "answer": text.rpartition(" ")[2],
+        "text": text,
+        "route": route,
+        "fallback": None,
+        "calls": calls,
+        "error": None,
+    }
+
+
+def cascade_result(number: int) -> dict:
+    """The right answer is always yes.
+
+    Of six direct agreements, one is wrong (q0). q6 and q7 are verified by reasoning. Of the
+    transfers, q8 turns a wrong direct answer right and q9 a right one wrong.
+    """
+    route = ROUTES[number]
+    large = "no" if number in {0, 8} else "yes"
+    small = large if route == "direct" else {"yes": "no", "no": "yes"}[large]
+    calls = [call("small", "direct", small, 1), call("large", "direct", large, 1)]
+    if route == "direct":
+        return result(number, "mai", route, calls, large)
+    reasoned = large if route == "reasoned" else small
+    calls.append(call("small", "reason", f"I looked.\nAnswer: {reasoned}", 40))
+    if route == "reasoned":
+        return result(number, "mai", route, calls, large)
+    calls.append(call("large", "transfer", small, 1))
+    return result(number, "mai", route, calls, small)
+
+
+def reason_result(number: int) -> dict:
+    """The large model's reasoning is right but for q1."""
+    text = f"<b>It seems</b> so.\nAnswer: {'no' if number == 1 else 'yes'}"
+    return result(number, "large_reason", "reasoned", [call("large", "reason", text, 80)], text)
+
+
+def write_evaluation(folder: Path, results: list[dict], *, timed: bool = True) -> Path:
+    from langgraph_mai.benchmarks.evaluation.evaluate import (
+        question_record,
+        summarize,
+        write_json,
+        write_lines,
+    )
+    from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
+
+    folder.mkdir()
+    for name in ("even", "odd"):
+        Image.new("RGB", (64, 64), "red").save(folder / f"{name}.png")
+    questions = tuple(
+        BenchmarkQuestion(
+            id=f"q{number}",
+            question=f"Is number {number} <red>?",
+            images=(str(folder / f"{'odd' if number % 2 else 'even'}.png"),),
+            answers=("yes",),
+            answer_type="yes_no",
+        )
+        for number in range(10)
+    )
+    benchmark = Benchmark(name="ten", questions=questions, prompts="default", metric="accuracy")
+    write_lines(folder / "questions.jsonl", map(question_record, questions))
+    write_lines(folder / "results.jsonl", results)
+    write_json(folder / "summary.json", summarize(benchmark, results))
+    models = {"small": {"model": "tiny/S-2B"}, "large": {"model_name": "L-8B"}}
+    record = {"command": "mai evaluate ten", "benchmark": "ten", "metric": "accuracy"}
+    (folder / "run.json").write_text(json.dumps(record | {"pair": "p", "models": models}))
+    if timed:
+        seconds = {"mai": 1.0, "large_reason": 4.0}
+        write_lines(
+            folder / "timed.jsonl",
+            (
+                {"id": f"q{n}", "strategy": name, "seconds": each, "route": None, "error": None}
+                for name, each in seconds.items()
+                for n in range(10)
+            ),
+        )
+        write_json(
+            folder / "timing.json",
+            [
+                {
+                    "strategy": name,
+                    "name": figure,
+                    "value": value,
+                    "unit": "s",
+                    "low": None,
+                    "high": None,
+                    "questions": 10,
+                }
+                for name, each in seconds.items()
+                for figure, value in (("total_seconds", 10 * each), ("seconds_per_question", each))
+            ],
+        )
+    return folder
+
+
+@pytest.fixture
+def ten(tmp_path) -> Path:
+    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+    return write_evaluation(tmp_path / "ten", results)

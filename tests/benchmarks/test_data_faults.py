@@ -1,0 +1,182 @@
+"""Data that cannot be used, and the rows of repositories."""
+
+import json
+
+import public_files as files
+import pytest
+
+from langgraph_mai.benchmarks.datasets import DataError, load_benchmark
+from langgraph_mai.benchmarks.datasets.rows import EVERY_CONFIG, hub_rows
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loaded(name, rows, **options):
+        path = files.write_parquet(tmp_path / f"{name}.parquet", rows)
+        return load_benchmark(name, data=path, folder=tmp_path / "out", **options)
+
+    return loaded
+
+
+def change(rows, **values):
+    return [{**rows[0], **values}, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        (
+            "pope",
+            change(files.pope_rows(), answer="maybe"),
+            "pope.parquet, row 1: the answer is 'maybe', not yes or no.",
+        ),
+        (
+            "pope",
+            files.pope_rows() + files.pope_rows()[:1],
+            "pope.parquet: two questions have the id 'adversarial-1'.",
+        ),
+        (
+            "chartqa",
+            change(files.chartqa_rows(), type="other"),
+            "row 1: its type is 'other', neither human nor augmented.",
+        ),
+        (
+            "chartqa",
+            [{"question": "How high?", "type": "human_test", "image": files.stored()}],
+            "row 1: there is no 'answer'; chartqa has the columns type, question, answer, image.",
+        ),
+        (
+            "chartqa",
+            change(files.chartqa_rows(), image=None),
+            "row 1: there is no picture.",
+        ),
+        (
+            "mmbench",
+            change(files.mmbench_rows(), answer="nan"),
+            "row 1: it has no answer; the test split is scored by its authors alone.",
+        ),
+        (
+            "mmbench",
+            change(files.mmbench_rows(), answer="E"),
+            "row 1: the answer is 'E', not the letter of one of 4 choices.",
+        ),
+        (
+            "mmbench",
+            change(files.mmbench_rows(), B=""),
+            "row 1: an option is empty, and one after it is not.",
+        ),
+        (
+            "infovqa",
+            change(files.infovqa_rows(), answers=[]),
+            "row 1: it has no answers; the test split is scored by its authors alone.",
+        ),
+        (
+            "mmmu",
+            change(files.mmmu_rows("Art"), answer="?"),
+            "row 1: it has no answer; test splits are scored by their authors alone.",
+        ),
+        (
+            "mmmu",
+            change(files.mmmu_rows("Art"), id="Art-1"),
+            "row 1: the id 'Art-1' does not name a subject, as 'validation_Art_1' does.",
+        ),
+        (
+            "realworldqa",
+            change(files.realworldqa_rows(), answer="D"),
+            "row 1: the answer is 'D', not the letter of one of 3 choices.",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named(load, name, rows, message):
+    with pytest.raises(DataError) as raised:
+        load(name, rows)
+    assert str(raised.value).endswith(message)
+
+
+def test_a_picture_that_a_file_names_must_be_there(tmp_path):
+    row = {"question_id": 1, "image": "gone.jpg", "text": "Is there a cat?", "label": "no"}
+    (tmp_path / "coco_pope_random.json").write_text(json.dumps(row))
+    with pytest.raises(DataError, match=r"row 1: there is no picture gone\.jpg in"):
+        load_benchmark("pope", data=tmp_path, folder=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("popes", {}, "There is no benchmark 'popes'; use one of shapes, pope"),
+        ("pope", {"data": "./gone"}, "There is no file or folder './gone'"),
+        ("pope", {"data": "gone.parquet"}, "There is no file or folder 'gone.parquet'"),
+        ("pope", {"limit": 0}, "The limit is 0; it must be at least 1."),
+        ("shapes", {"data": "x"}, "shapes is generated; it takes no data."),
+        ("shapes", {"split": "test"}, "shapes has no splits."),
+        ("own", {}, "Questions of one's own need a file: give it as data."),
+        ("pope", {"data": "nobody/nothing"}, "The data set 'nobody/nothing', split 'test', cannot"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said(tmp_path, name, options, message):
+    with pytest.raises(DataError) as raised:
+        load_benchmark(name, folder=tmp_path, **options)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("a.parquet", "no parquet", "cannot be read as parquet"),
+        ("a.json", "[{", "is neither a JSON list nor JSON lines"),
+        ("a.jsonl", "[1]", "must hold objects, one a question."),
+        ("a.txt", "", "holds no parquet, JSON or JSON Lines files."),
+        ("a.jsonl", "", "holds no questions."),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path, file, content, message):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / file).write_text(content)
+    with pytest.raises(DataError, match=message):
+        load_benchmark("chartqa", data=folder, folder=tmp_path)
+
+
+CARD = """---
+configs:
+- config_name: Art
+  data_files:
+  - split: validation
+    path: Art/validation-*
+- config_name: Math
+  data_files:
+  - split: validation
+    path: Math/validation-*
+---
+"""
+
+
+def test_rows_of_a_repository_with_several_configurations(tmp_path, monkeypatch):
+    # `datasets` reads a clone of a repository as it reads the hub.
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    clone = tmp_path / "clone"
+    for subject in files.SUBJECTS:
+        files.write_parquet(clone / subject / "validation-0.parquet", files.mmmu_rows(subject))
+    (clone / "README.md").write_text(CARD)
+    every = hub_rows(str(clone), EVERY_CONFIG, "validation")
+    assert every.column("id") == [
+        f"validation_{subject}_{number}" for subject in files.SUBJECTS for number in (1, 2)
+    ]
+    assert every.column("no such column") == [None] * 4
+    assert every.table[0]["image_1"]["bytes"] == files.picture(1)
+    (art,) = {one.split("_")[1] for one in hub_rows(str(clone), "Art", "validation").column("id")}
+    assert art == "Art"
+    with pytest.raises(DataError, match="split 'dev', cannot be loaded from the hub"):
+        hub_rows(str(clone), "Art", "dev")
+    with pytest.raises(DataError, match="Of its configurations, Art, Math, none is 'Music'"):
+        hub_rows(str(clone), "Music", "validation")
+
+
+def test_a_repository_with_one_configuration_is_taken_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    files.write_parquet(tmp_path / "clone" / "data" / "dev-0.parquet", files.mmbench_rows())
+    card = CARD.partition("- config_name: Math")[0].replace("name: Art", "name: default")
+    card = card.replace("split: validation", "split: dev").replace("Art/validation", "data/dev")
+    (tmp_path / "clone" / "README.md").write_text(f"{card}---\n")
+    for config in ("en", None, EVERY_CONFIG):
+        assert len(hub_rows(str(tmp_path / "clone"), config, "dev").table) == 6

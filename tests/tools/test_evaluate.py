@@ -1,0 +1,241 @@
+"""`mai evaluate` and `mai report`, also as processes that are killed in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
+from langgraph_mai.configs import load_prompts
+from langgraph_mai.tools.cli import app
+
+MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
+FAST = ("--strategy", "mai", "--strategy", "large_direct")
+
+
+def mai(*words: str):
+    return CliRunner().invoke(app, [*words])
+
+
+def evaluated(folder: Path, *words: str) -> dict:
+    done = mai("evaluate", "shapes", "--out", str(folder), "--json", *words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def stored_calls(folder: Path) -> int:
+    with CallStore(folder) as store:
+        return sum(store.count_calls().values())
+
+
+def results(folder: Path) -> list[dict]:
+    """All results, without the seconds, which differ from run to run."""
+    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    for line in lines:
+        for call in line["calls"]:
+            call["seconds"] = 0
+    return lines
+
+
+def stop_in_the_middle(folder: Path, number: int, *words: str) -> subprocess.Popen[str]:
+    """Start an evaluation, and send it a signal when it has stored some calls."""
+    process = subprocess.Popen(
+        [*MAI, "evaluate", "shapes", "--out", str(folder), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = folder / f"{FILE_NAME}-wal"
+    end = time.monotonic() + 120
+    while not (log.exists() and log.stat().st_size > 250_000):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it stores nothing"
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    return process
+
+
+@pytest.fixture(scope="module")
+def eleven(tmp_path_factory) -> Path:
+    """An evaluation of eleven questions, each of another kind."""
+    folder = tmp_path_factory.mktemp("eleven")
+    evaluated(folder, "--limit", "11", "--strategy", "all")
+    return folder
+
+
+def test_an_evaluation_leaves_its_files(eleven):
+    summary = json.loads((eleven / "summary.json").read_text())
+    (mai_typed,) = (
+        one
+        for one in summary
+        if (one["strategy"], one["protocol"], one["metric"]) == ("mai", "typed", "accuracy")
+        and not one["group"]
+    )
+    assert mai_typed["questions"] == 11
+    assert 0 <= mai_typed["low"] <= mai_typed["value"] <= mai_typed["high"] <= 1
+    record = json.loads((eleven / "run.json").read_text())
+    assert record["benchmark"] == "shapes"
+    assert "torch" in record["versions"]
+    assert record["machine"]["cores"] >= 1
+    assert len(results(eleven)) == 110
+
+
+def test_again_it_makes_no_call_and_ends_with_the_same_results(eleven):
+    before = results(eleven)
+    assert evaluated(eleven, "--limit", "11", "--strategy", "all")["calls_made"] == 0
+    assert results(eleven) == before
+
+
+def test_more_questions_cost_only_their_own_calls(eleven, tmp_path):
+    first = evaluated(tmp_path, "--limit", "3", *FAST)
+    second = evaluated(tmp_path, "--limit", "5", *FAST)
+    total = sum(second["calls_stored"].values())
+    assert second["calls_made"] == total - sum(first["calls_stored"].values())
+    assert total >= 10
+
+
+def test_another_pair_does_not_mix_into_a_folder(eleven, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(
+        "prompts: demo\nsmall: {model: demo:small, dtype: float32, device: cpu}\n"
+        "large: {model: demo:small, dtype: float32, device: cpu}\n"
+    )
+    before = (eleven / "results.jsonl").read_bytes()
+    words = ["evaluate", "shapes", "--limit", "2", "--out", str(eleven)]
+    for more, what in (
+        (["--pair", str(other)], "large model"),
+        (["--prompts", "default"], "prompts"),
+    ):
+        done = mai(*words, *more)
+        assert done.exit_code == 2
+        assert f"This folder holds calls with another {what}" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert (eleven / "results.jsonl").read_bytes() == before
+
+
+def test_killed_in_the_middle_it_goes_on_and_ends_with_the_same_results(eleven, tmp_path):
+    words = ("--limit", "11", "--strategy", "all")
+    process = stop_in_the_middle(tmp_path, signal.SIGKILL, *words)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    kept = stored_calls(tmp_path)
+    again = evaluated(tmp_path, *words)
+    total = sum(again["calls_stored"].values())
+    assert 0 < kept < total
+    assert again["calls_made"] == total - kept
+    assert results(tmp_path) == results(eleven)
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path):
+    process = stop_in_the_middle(tmp_path, signal.SIGINT, "--limit", "300")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "What was answered is kept; the same command goes on from there." in err
+    assert stored_calls(tmp_path) > 0
+
+
+def test_a_model_that_is_away_fails_every_question_in_a_line_each(tmp_path):
+    away = tmp_path / "away.yaml"
+    away.write_text(
+        "backend: server\n"
+        "small: {model: s, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
+        "large: {model: l, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
+    )
+    out = tmp_path / "out"
+    words = ["evaluate", "shapes", "--pair", str(away), "--limit", "2", "--strategy", "mai"]
+    done = mai(*words, "--out", str(out), "--json")
+    assert done.exit_code == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("failed")]
+    assert len(lines) == 2
+    assert lines[0].startswith("failed 0000")
+    said = json.loads(done.stdout)
+    assert [one["strategy"] for one in said["failures"]] == ["mai", "mai"]
+    assert {one["role"] for one in said["failed_calls"]} == {"small", "large"}
+    assert said["calls_stored"] == {}
+    # The pair names no wording of its own: the benchmark's is taken.
+    record = json.loads((out / "run.json").read_text())
+    assert record["prompts"] == load_prompts("demo").model_dump()
+    assert record["failures"] == said["failures"]
+
+
+def test_questions_of_ones_own(tmp_path):
+    Image.new("RGB", (96, 96), "red").save(tmp_path / "red.png")
+    file = tmp_path / "mine.jsonl"
+    lines = [
+        {"question": "Is there a star?", "images": "red.png", "answers": "no"},
+        {"question": "Is there a star?", "images": "red.png", "answers": "no"},
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["evaluate", "own", "--data", str(file), "--strategy", "large_direct", "--json"]
+    done = mai(*words, "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    # The two are the same but for their ids.
+    assert (said["questions"], said["calls_made"]) == (2, 1)
+    assert len(results(tmp_path / "out")) == 2
+
+
+def test_timed_runs_make_every_call_and_store_none(tmp_path):
+    done = evaluated(tmp_path, "--limit", "4", "--timed", *FAST)
+    assert stored_calls(tmp_path) == 0
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert timing == done["timing"]
+    found = {(one["strategy"], one["name"]): one for one in timing}
+    assert found["large_direct", "calls"]["value"] == 4
+    assert found["mai", "calls.small.direct"]["value"] == 4
+    for kind in ("input_tokens", "output_tokens", "cached_tokens"):
+        parts = [
+            one["value"]
+            for (strategy, name), one in found.items()
+            if strategy == "mai" and name.startswith(f"{kind}.")
+        ]
+        assert found["mai", kind]["value"] == sum(parts)
+    ratio = found["large_direct", "ratio.mai"]
+    assert ratio["value"] > 0
+    assert ratio["low"] <= ratio["value"] <= ratio["high"]
+    median = found["mai", "seconds_per_question.median"]["value"]
+    assert median <= found["mai", "seconds_per_question.p95"]["value"]
+    lines = (tmp_path / "timed.jsonl").read_text().splitlines()
+    assert len(lines) == 8
+
+
+def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
+    page = tmp_path / "page.html"
+    done = mai("report", str(eleven), "--html", str(page), "--out", str(tmp_path / "report"))
+    assert done.exit_code == 0, done.output
+    for title in ("Table 10", "Tables 5 and 13", "Tables 6, 7 and 14", "Table 8", "Table 15"):
+        assert title in done.stdout
+    assert "time both with --timed" in " ".join(done.stdout.split())
+    assert page.read_text().count("data:image/jpeg") >= 3
+    names = {path.suffix for path in (tmp_path / "report").iterdir()}
+    assert names == {".md", ".json", ".jsonl", ".png"}
+    records = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert {"table", "name", "value", "low", "high", "questions"} <= set(records[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "shapes", "--strategy", "best"], "The strategy 'best' is unknown"),
+        (["evaluate", "nothing"], "There is no benchmark 'nothing'"),
+        (["evaluate", "shapes", "--pair", "nobody"], "nobody"),
+        (["evaluate", "own"], "need a file"),
+        (["report", "nowhere"], "There is no folder 'nowhere'"),
+        (["report", ".", "--protocol", "mine"], "--protocol takes typed, strict"),
+        (["report", ".", "--html", "no/such/page.html"], "There is no folder 'no/such'"),
+    ],
+)
+def test_bad_input_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = mai(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,257 @@
+"""`mai evaluate`: strategies on a benchmark, every model call once, results in a folder."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..configs import load_pair_config, load_prompts
+from .errors import RUN_FAILED, UsageError, reports_errors
+from .evaluation_progress import EvaluationProgress
+from .options import Debug, Json
+from .output import print_json
+
+if TYPE_CHECKING:
+    from ..benchmarks.evaluation.timed import TimedRun
+    from ..benchmarks.question import Benchmark
+    from ..configs import PromptsConfig
+    from ..models.pairs import Pair
+
+DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
+
+_KEPT = "What was answered is kept; the same command goes on from there."
+_NOT_KEPT = "Timed runs start anew."
+
+
+@reports_errors
+def evaluate(
+    benchmark: Annotated[
+        str,
+        typer.Argument(
+            help="shapes, pope, mmmu, mmbench, chartqa, infovqa, realworldqa, or own for your own "
+            "questions in --data."
+        ),
+    ],
+    *,
+    pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Your own questions (JSON lines), or where the benchmark's data lie.",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Only this split of the benchmark.", show_default=False)
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A strategy, once for each, or all. [default: {', '.join(DEFAULT_STRATEGIES)}]",
+            show_default=False,
+        ),
+    ] = None,
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            help="The wording: a name in configs/prompts or a file. [default: the pair's own, else "
+            "the benchmark's]",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many questions.", show_default=False)
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]",
+            show_default=False,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]", show_default=False),
+    ] = None,
+    timed: Annotated[
+        bool, typer.Option("--timed", help="Measure the time: warm, for real, without the store.")
+    ] = False,
+    as_json: Json = False,
+    debug: Debug = False,  # noqa: ARG001  read by reports_errors
+) -> None:
+    """Run strategies on a benchmark; run again, it goes on where it was stopped."""
+    strategies = _strategies(strategy)
+    folder = Path(out).expanduser() if out else Path("evaluations") / f"{benchmark}-{_stem(pair)}"
+
+    from ..benchmarks.datasets import load_benchmark
+    from ..models.pairs import load_pair
+
+    models = load_pair(pair)
+    questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
+    if not questions.questions:
+        raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
+    wording = _wording(prompts, pair, models, questions)
+    run = _time if timed else _evaluate
+    with EvaluationProgress(_NOT_KEPT if timed else _KEPT) as progress:
+        done = run(
+            questions, models, strategies, folder, wording, concurrency or (1 if timed else 8),
+            progress,
+        )  # fmt: skip
+    if as_json:
+        print_json({"folder": str(folder)} | done)
+    else:
+        from .evaluation_rendering import show_evaluation, show_timing
+
+        (show_timing if timed else show_evaluation)(done, str(folder))
+    if done["failures"]:
+        raise typer.Exit(RUN_FAILED)
+
+
+def _evaluate(
+    benchmark: "Benchmark",
+    pair: "Pair",
+    strategies: list[str],
+    folder: Path,
+    wording: "PromptsConfig",
+    concurrency: int,
+    progress: EvaluationProgress,
+) -> dict[str, Any]:
+    from ..benchmarks.evaluation.evaluate import evaluate as run
+    from ..benchmarks.evaluation.evaluate import headline
+    from ..benchmarks.evaluation.runner import Progress
+    from ..benchmarks.run_record import write_run_record
+
+    def show(at: Progress) -> None:
+        progress.update("evaluating", at.done, at.total, at.rate, at.seconds_left)
+        if at.result["error"]:
+            progress.fail(f"{at.result['id']}, {at.result['strategy']}", at.result["error"])
+
+    found = asyncio.run(
+        run(
+            benchmark,
+            pair,
+            strategies,
+            folder,
+            prompts=wording,
+            concurrency=concurrency,
+            on_progress=show,
+        )
+    )
+    done: dict[str, Any] = {
+        "benchmark": benchmark.name,
+        "metric": benchmark.metric,
+        "headline": headline(benchmark.metric),
+        "pair": pair.name,
+        "questions": len(benchmark.questions),
+        "strategies": list(dict.fromkeys(result["strategy"] for result in found.results)),
+        "calls_made": found.calls_made,
+        "calls_stored": found.calls_stored,
+        "failures": [
+            {key: result[key] for key in ("id", "strategy", "error")} for result in found.failures
+        ],
+        "failed_calls": found.failed_calls,
+    }
+    write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
+    return done | {"summary": found.summary}
+
+
+def _time(
+    benchmark: "Benchmark",
+    pair: "Pair",
+    strategies: list[str],
+    folder: Path,
+    wording: "PromptsConfig",
+    concurrency: int,
+    progress: EvaluationProgress,
+) -> dict[str, Any]:
+    from ..benchmarks.evaluation.evaluate import claim, write_json, write_lines
+    from ..benchmarks.evaluation.timed import time_strategies
+    from ..benchmarks.evaluation.timing import (
+        TIMED_FILE,
+        TIMING_FILE,
+        timed_lines,
+        timing_records,
+    )
+    from ..benchmarks.run_record import write_run_record
+    from ..graph import create_strategy
+
+    models = claim(folder, benchmark, pair, wording)
+    graphs = {
+        name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies
+    }
+    runs = time_strategies(
+        graphs,
+        benchmark.questions,
+        models=(pair.small, pair.large),
+        concurrency=concurrency,
+        on_answer=_timed_progress(len(strategies), progress),
+    )
+    records = timing_records(runs)
+    write_json(folder / TIMING_FILE, records)
+    write_lines(folder / TIMED_FILE, timed_lines(runs))
+    done: dict[str, Any] = {
+        "benchmark": benchmark.name,
+        "pair": pair.name,
+        "questions": len(benchmark.questions),
+        "strategies": strategies,
+        "concurrency": concurrency,
+        "failures": [
+            {key: result[key] for key in ("id", "strategy", "error")}
+            for one in runs
+            for result in one.results
+            if result["error"]
+        ],
+    }
+    write_run_record(
+        folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
+    )
+    return done | {"timing": records}
+
+
+def _timed_progress(
+    strategies: int, progress: EvaluationProgress
+) -> "Callable[[TimedRun, int, int], None]":
+    start, answered = time.monotonic(), 0
+
+    def show(run: "TimedRun", _done: int, questions: int) -> None:
+        nonlocal answered
+        answered += 1
+        total = strategies * questions
+        rate = answered / max(time.monotonic() - start, 1e-9)
+        progress.update(f"timing {run.strategy}", answered, total, rate, (total - answered) / rate)
+
+    return show
+
+
+def _strategies(named: list[str] | None) -> list[str]:
+    from ..graph import STRATEGIES
+
+    chosen = list(dict.fromkeys(named or DEFAULT_STRATEGIES))
+    if "all" in chosen:
+        return list(STRATEGIES)
+    for name in chosen:
+        if name not in STRATEGIES:
+            raise UsageError(
+                f"The strategy {name!r} is unknown; use all, or some of {', '.join(STRATEGIES)}."
+            )
+    return chosen
+
+
+def _wording(
+    prompts: str | None, pair: str, models: "Pair", benchmark: "Benchmark"
+) -> "PromptsConfig":
+    """What is asked for, else the pair's own wording, else the benchmark's."""
+    if prompts is not None:
+        return load_prompts(prompts)
+    if load_pair_config(pair).prompts != "default":
+        return models.prompts
+    return load_prompts(benchmark.prompts)
+
+
+def _stem(pair: str) -> str:
+    return Path(pair).stem if pair.endswith((".yaml", ".yml")) else pair.replace("/", "-")

@@ -1,0 +1,105 @@
+"""How far `mai evaluate` is: a line on a terminal, now and then a line in a log, every failure."""
+
+import os
+import signal
+import sys
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from .entry import INTERRUPTED
+
+_LOG_SECONDS = 30.0
+
+
+class EvaluationProgress:
+    """Shows progress, and says on Ctrl-C what is kept.
+
+    On a terminal one line is kept up to date. Elsewhere a line is written every half a minute.
+    """
+
+    def __init__(self, kept: str) -> None:
+        """Set up.
+
+        Args:
+            kept: What to say when the command is stopped, after how far it was.
+        """
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[count]} {task.fields[pace]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("loading the models", total=None, count="", pace="")
+        self._logged = time.monotonic()
+        self._kept = kept
+        self._done = 0
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._stop)
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        signal.signal(signal.SIGINT, self._before)
+
+    def update(
+        self, label: str, done: int, total: int, rate: float, seconds_left: float | None
+    ) -> None:
+        """Show how far it is.
+
+        Args:
+            label: What is being done.
+            done: Results so far.
+            total: Results in the end.
+            rate: Fresh results a second.
+            seconds_left: Until the end, at this rate; None if unknown.
+        """
+        self._done = done
+        pace = _pace(rate, seconds_left)
+        self._bar.update(
+            self._task,
+            description=label,
+            completed=done,
+            total=total,
+            count=f"{done}/{total}",
+            pace=pace,
+        )
+        if not self._console.is_terminal and time.monotonic() - self._logged >= _LOG_SECONDS:
+            self._logged = time.monotonic()
+            self._console.print(escape(f"{label} {done}/{total} {pace}"), soft_wrap=True)
+
+    def fail(self, what: str, error: str) -> None:
+        """Write a line about a failure."""
+        line = f"[red]failed[/red] {escape(what)}: {escape(' '.join(error.split()))}"
+        self._console.print(line, soft_wrap=True)
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        """End at once: a model that is at work cannot be stopped, and all answers are stored."""
+        show_cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
+        os.write(2, f"{show_cursor}Stopped after {self._done} results. {self._kept}\n".encode())
+        os._exit(INTERRUPTED)
+
+
+def _pace(rate: float, seconds_left: float | None) -> str:
+    if seconds_left is None:
+        return ""
+    minutes, seconds = divmod(round(seconds_left), 60)
+    hours, minutes = divmod(minutes, 60)
+    end = time.strftime("%H:%M", time.localtime(time.time() + seconds_left))
+    return f"{rate:.1f}/s, {hours}:{minutes:02}:{seconds:02} left, ends at {end}"
