@@ -145,7 +145,7 @@ class ComponentLatency:
         depth = getattr(vision, "depth", None) or vision.num_hidden_layers
         attention = sum(4.0 * count**2 * vision.hidden_size * depth for count in patches)
         weights = self._model.vision_block_bytes / self._model.dtype.itemsize
-        return 2 * weights * sum(patches) + attention
+        return float(2 * weights * sum(patches) + attention)
 
     def _patches(self, pixels: Tensors) -> list[int]:
         """Patches of each picture or tile, which attend to each other."""

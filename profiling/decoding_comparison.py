@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -13,13 +13,14 @@ from ..demo.held_out import HeldOut, held_out
 from ..graph import create_strategy
 from ..models.chat_format import chat_turns
 from ..models.images import block_image
-from ..models.pairs import Pair, load_pair, model_weights
+from ..models.pairs import Pair, load_pair
 from ..models.transformers.checkpoint import load_checkpoint
 from ..models.transformers.loaded_models import gate
 from ..models.transformers.model_spec import ModelSpec
+from ..models.weights import model_weights
 from ..nodes.model_call import Agent, task_messages
 from ..nodes.prepare import read_task
-from ..nodes.state import MAIInput
+from ..nodes.state import MAIInput, RunState
 from .run_record import Record
 from .speculative import AHEAD, SpeculativeDecoder
 from .tables import Table
@@ -171,14 +172,14 @@ def _question(item: HeldOut) -> MAIInput:
 def _prompt(pair: Pair, item: HeldOut) -> tuple[Any, Any, int]:
     """The graph's own prompt for a reasoning, and its limit."""
     agent = Agent("large", pair.large, pair.prompts)
-    messages = task_messages(agent, "reason", read_task(_question(item)))
+    messages = task_messages(agent, "reason", read_task(cast("RunState", _question(item))))
     turns, pictures = chat_turns(messages, block_image)
     return turns, pictures, pair.prompts.reason.max_tokens
 
 
 def _count(tally: _Tally, item: HeldOut, text: str, seconds: float) -> None:
     question = item.question
-    kind = read_task(_question(item))["answer_type"]
+    kind = read_task(cast("RunState", _question(item)))["answer_type"]
     given = parse(text, kind, question.choices, question.text)
     expected = parse(item.answer, kind, question.choices, question.text)
     tally.seconds += seconds

@@ -71,8 +71,9 @@ def records(rows: Sequence[ProfileRow], rates: MachineRates) -> list[Record]:
             share: Record = {
                 "name": f"{name}.out{row.output_tokens}.floor_share",
                 "value": row.share,
+                "unit": "share",
             }
-            found.append(share | {"unit": "share"})  # type: ignore[arg-type]
+            found.append(share)
     return found
 
 
@@ -145,7 +146,7 @@ def _paper_key(row: ProfileRow) -> tuple[str, ...]:
 
 def _published() -> dict[tuple[str, ...], str]:
     """The paper's figures by what they measure; its GPU is not this machine."""
-    found = {}
+    found: dict[tuple[str, ...], str] = {}
     for component, name in (
         ("preprocess", "table01_vision_preprocess_ms"),
         ("vision", "table02_vision_encoder_ms"),

@@ -13,11 +13,11 @@ from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaLis
 
 from ..configs.dimensions import load_dimensions
 from ..models.errors import ModelError
-from ..models.pairs import model_weights
 from ..models.transformers.checkpoint import load_checkpoint
-from ..models.transformers.engine import SINGLE_THREAD_PARAMETERS
 from ..models.transformers.loaded_models import gate
 from ..models.transformers.model_spec import ModelSpec
+from ..models.transformers.threads import SINGLE_THREAD_PARAMETERS
+from ..models.weights import model_weights
 from .random_weights import image_processor, random_model
 from .stopwatch import Stopwatch
 
@@ -76,7 +76,7 @@ class ProfiledModel:
         """How many tokens of a prompt one picture takes."""
         if "image_grid_thw" in pixels:
             merge = self.model.config.vision_config.spatial_merge_size
-            return int(pixels["image_grid_thw"][0].prod()) // merge**2
+            return int(int(pixels["image_grid_thw"][0].prod()) // merge**2)
         tiles = pixels["pixel_values"].shape[0] // batch
         return int(tiles * self.model.config.image_seq_length)
 
@@ -135,7 +135,7 @@ class ProfiledModel:
         """Floating-point operations of a run, as torch counts them."""
         with FlopCounterMode(display=False, custom_mapping={_on_cpu: _attention_flops}) as counter:
             run()
-        return counter.get_total_flops()
+        return int(counter.get_total_flops())
 
     @property
     def vision_bytes(self) -> int:
@@ -176,7 +176,7 @@ class ProfiledModel:
         text = self._text
         width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
         attention = 4 * context * text.num_attention_heads * width * text.num_hidden_layers
-        return batch * (2 * self.text_bytes / self.dtype.itemsize + attention)
+        return float(batch * (2 * self.text_bytes / self.dtype.itemsize + attention))
 
     def vision_work_bytes(self, side: int, batch: int) -> float:
         """What the vision encoder needs beside its weights, roughly; eager attention a square."""
@@ -248,7 +248,8 @@ def noise_picture(side: int) -> Image.Image:
 
 def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
     """As torch counts attention on other devices, from the shapes."""
-    return int(sdpa_flop_count(query, key, value))
+    count: Any = sdpa_flop_count  # torch leaves it untyped
+    return int(count(query, key, value))
 
 
 def _weight_bytes(part: Any) -> int:

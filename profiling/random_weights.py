@@ -56,7 +56,7 @@ def parameter_bytes(dimensions: Dimensions, dtype: torch.dtype) -> int:
     """How much memory the weights take."""
     with torch.device("meta"):
         model = _models.from_config(model_config(dimensions))
-    return sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
+    return int(sum(weight.numel() for weight in model.parameters()) * dtype.itemsize)
 
 
 def image_processor(dimensions: Dimensions) -> Any:

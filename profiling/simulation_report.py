@@ -101,12 +101,12 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             }
             found.append(timed)
     for workload, even in simulation.break_even.items():
-        for key, value, unit in (
+        for key, point, unit in (
             ("disputed", even.disputed, "share"),
             ("reasoning", even.reasoning, "tokens"),
             ("speed_ratio", even.speed_ratio, "ratio"),
         ):
-            found.append({"name": f"{workload}.break_even.{key}", "value": value, "unit": unit})
+            found.append({"name": f"{workload}.break_even.{key}", "value": point, "unit": unit})
     found += [
         {"name": f"advice.{index}", "value": line, "unit": "text"}
         for index, line in enumerate(simulation.advice)

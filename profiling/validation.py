@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..graph import create_strategy
 from ..models.pairs import Pair, load_pair
 from ..nodes.model_call import Agent, call_model
 from ..nodes.prepare import read_task
-from ..nodes.state import MAIInput, ModelCall
+from ..nodes.state import MAIInput, ModelCall, RunState
 from .latency import ROLES, Latencies, ModelLatency, Role
 from .simulation import TimedTotal
 from .totals import Settings, total_seconds
@@ -108,7 +108,7 @@ def _measure(
     pair: Pair, graphs: dict[str, Any], question: MAIInput, components: _Components
 ) -> None:
     """Every kind of call alone, both direct calls at once, and what graphs add to their calls."""
-    task = read_task(question)
+    task = read_task(cast("RunState", question))
     agents = {role: Agent(role, getattr(pair, role), pair.prompts) for role in ROLES}
     alone: dict[tuple[Role, Style], ModelCall] = {
         (role, style): call_model(agents[role], style, task, {})

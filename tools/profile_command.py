@@ -80,9 +80,8 @@ def profile(
     from ..profiling.run_record import write_run
     from .rendering import show_table
 
-    grid = replace(
-        Grid(repeats=repeats, longest=longest), **{key: tuple(v) for key, v in sizes.items() if v}
-    )
+    given: dict[str, Any] = {key: tuple(values) for key, values in sizes.items() if values}
+    grid = replace(Grid(repeats=repeats, longest=longest), **given)
     folder = out or Path(tempfile.mkdtemp(prefix="langgraph-mai-profile-"))
     options = {"dtype": dtype, "device": device, "attention": attention}
     rows, rates = _measure(model or _DEMO, random_weights, options, grid, folder)
