@@ -49,13 +49,23 @@ def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -
     config = load_pair_config(name_or_path)
     return Pair(
         name=str(name_or_path),
-        small=_chat_model(config, "small", allow_fetch),
-        large=_chat_model(config, "large", allow_fetch),
+        small=chat_model(config, "small", allow_fetch=allow_fetch),
+        large=chat_model(config, "large", allow_fetch=allow_fetch),
         prompts=load_prompts(config.prompts),
     )
 
 
-def _chat_model(pair: PairConfig, role: str, allow_fetch: bool) -> BaseChatModel:
+def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> BaseChatModel:
+    """Make one chat model of a pair; local weights load at the first call.
+
+    Args:
+        pair: What the pair file says.
+        role: "small" or "large".
+        allow_fetch: Whether the model may fetch http(s) images.
+
+    Raises:
+        ConfigError: It cannot be used as it is.
+    """
     config: ModelConfig = getattr(pair, role)
     common = {
         "model": config.model,

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from .options import Debug, Json
 from .output import print_json
 
 if TYPE_CHECKING:
+    from ..benchmarks.evaluation.ray_engine import RayReplicas
     from ..benchmarks.evaluation.timed import TimedRun
     from ..benchmarks.question import Benchmark
     from ..configs import PromptsConfig
@@ -81,11 +83,39 @@ def evaluate(
     timed: Annotated[
         bool, typer.Option("--timed", help="Measure the time: warm, for real, without the store.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="local: in this process. ray: on Ray, by replicas of the pair.")
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="The Ray cluster to join, or auto. [default: a Ray on this machine alone]",
+            show_default=False,
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Replicas of the pair on Ray. [default: as GPUs suffice; without GPUs, 1]",
+            show_default=False,
+        ),
+    ] = None,
+    replica_gpus: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="GPUs of each replica. [default: 1 for models on GPUs]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Run strategies on a benchmark; run again, it goes on where it was stopped."""
     strategies = _strategies(strategy)
+    on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
     folder = Path(out).expanduser() if out else Path("evaluations") / f"{benchmark}-{_stem(pair)}"
 
     from ..benchmarks.datasets import load_benchmark
@@ -96,7 +126,7 @@ def evaluate(
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = _wording(prompts, pair, models, questions)
-    run = _time if timed else _evaluate
+    run = _time if timed else partial(_evaluate, replicas=on_ray)
     with EvaluationProgress(_NOT_KEPT if timed else _KEPT) as progress:
         done = run(
             questions, models, strategies, folder, wording, concurrency or (1 if timed else 8),
@@ -120,6 +150,7 @@ def _evaluate(
     wording: "PromptsConfig",
     concurrency: int,
     progress: EvaluationProgress,
+    replicas: "RayReplicas | None",
 ) -> dict[str, Any]:
     from ..benchmarks.evaluation.evaluate import evaluate as run
     from ..benchmarks.evaluation.evaluate import headline
@@ -140,6 +171,7 @@ def _evaluate(
             prompts=wording,
             concurrency=concurrency,
             on_progress=show,
+            replicas=replicas,
         )
     )
     done: dict[str, Any] = {
@@ -226,6 +258,28 @@ def _timed_progress(
         progress.update(f"timing {run.strategy}", answered, total, rate, (total - answered) / rate)
 
     return show
+
+
+def _replicas(
+    pair: str,
+    engine: str,
+    address: str | None,
+    count: int | None,
+    gpus: int | None,
+    *,
+    timed: bool,
+) -> "RayReplicas | None":
+    if engine not in ("local", "ray"):
+        raise UsageError(f"--engine takes local or ray, not {engine!r}.")
+    if engine == "local":
+        if (address, count, gpus) != (None, None, None):
+            raise UsageError("--ray-address, --replicas and --replica-gpus go with --engine ray.")
+        return None
+    if timed:
+        raise UsageError("--timed measures this machine: leave --engine ray out.")
+    from ..benchmarks.evaluation.ray_engine import RayReplicas
+
+    return RayReplicas(load_pair_config(pair), address, count, gpus)
 
 
 def _strategies(named: list[str] | None) -> list[str]:

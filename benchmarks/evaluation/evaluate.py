@@ -13,6 +13,7 @@ from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion
 from .call_store import CallStore
 from .model_identity import model_identity
+from .ray_engine import RayEngine, RayReplicas
 from .results import Result, failures
 from .runner import OnProgress, Runner
 from .stored_model import StoredModel
@@ -60,6 +61,7 @@ async def evaluate(
     prompts: PromptsConfig | None = None,
     concurrency: int = 8,
     on_progress: OnProgress = lambda _: None,
+    replicas: RayReplicas | None = None,
 ) -> Evaluation:
     """Ask what has no answer yet, score it, and write the folder's files.
 
@@ -70,12 +72,13 @@ async def evaluate(
         folder: Holds the store of calls, and gets the files. It belongs to one benchmark, pair
             and wording for good.
         prompts: The wording; None for the pair's.
-        concurrency: Runs at a time.
+        concurrency: Runs at a time; on Ray, in each replica.
         on_progress: Called with every result.
+        replicas: Who answers instead of this process; made of the same pair.
 
     Raises:
         ConfigError: The folder belongs to another evaluation or is in use, a strategy is unknown,
-            or the extra `benchmarks` is not installed.
+            the extra `benchmarks` is not installed, or there is no room for the replicas.
         ModelError: A model's weights cannot be found.
     """
     wording = pair.prompts if prompts is None else prompts
@@ -84,7 +87,12 @@ async def evaluate(
         small = StoredModel(pair.small, store, "small", models["small"])
         large = StoredModel(pair.large, store, "large", models["large"])
         graphs = {name: create_strategy(name, small, large, prompts=wording) for name in strategies}
-        runner = Runner(graphs, store, concurrency=concurrency, on_progress=on_progress)
+        engine = None
+        if replicas is not None:
+            engine = RayEngine(replicas, pair, store, models, strategies, wording, concurrency)
+        runner = Runner(
+            graphs, store, concurrency=concurrency, on_progress=on_progress, engine=engine
+        )
         results = await runner.run(benchmark.questions)
         summary = summarize(benchmark, results)
         write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
@@ -94,7 +102,7 @@ async def evaluate(
             results=results,
             summary=summary,
             models=models,
-            calls_made=small.made + large.made,
+            calls_made=small.made + large.made + (engine.made if engine else 0),
             calls_stored=store.count_calls(),
             failed_calls=store.failures(),
         )

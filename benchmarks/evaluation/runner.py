@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ...models.images import ImageError
+from ...nodes.state import MAIInput
 from ..question import BenchmarkQuestion
 from .call_store import CallStore
 from .results import Result, failed, finished, graph_input, question_key
-from .stored_model import call_seconds
+from .stored_model import Seconds, call_seconds
 
 Graphs = Mapping[str, Any]
 OnProgress = Callable[["Progress"], None]
@@ -46,12 +47,34 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """A strategy on questions that are the same but for their ids."""
+class Run:
+    """A strategy on questions that are the same but for their ids.
+
+    Attributes:
+        strategy: The strategy's name.
+        questions: The questions; the first is asked.
+        key: What the result depends on, hashed; equal for all strategies on these questions.
+    """
 
     strategy: str
     questions: tuple[BenchmarkQuestion, ...]
     key: str
+
+
+class OnResult(Protocol):
+    """Takes a run's result; `fresh` says whether it took any time to speak of."""
+
+    def __call__(self, run: Run, result: Result, *, fresh: bool) -> None:
+        """Take it."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes runs in another place than this process."""
+
+    async def run(self, waiting: Sequence[Run], on_result: OnResult) -> None:
+        """Make all runs, tell each result as it comes, and store the calls."""
+        ...
 
 
 class Runner:
@@ -64,6 +87,7 @@ class Runner:
         *,
         concurrency: int = 8,
         on_progress: OnProgress = lambda _: None,
+        engine: Engine | None = None,
     ) -> None:
         """Set up.
 
@@ -72,11 +96,13 @@ class Runner:
             store: Keeps the results.
             concurrency: Runs at a time; engines put their calls into batches.
             on_progress: Called with every result, also with those of former evaluations.
+            engine: Who makes the runs; None for this process.
         """
         self._graphs = graphs
         self._store = store
         self._concurrency = concurrency
         self._on_progress = on_progress
+        self._engine = engine
         self._results: list[Result] = []
         self._done = 0
         self._fresh = 0
@@ -94,7 +120,7 @@ class Runner:
         """
         self._results, self._done, self._fresh = [], 0, 0
         self._total = len(questions) * len(self._graphs)
-        waiting: list[_Run] = []
+        waiting: list[Run] = []
         others = [name for name in self._store.strategies() if name not in self._graphs]
         for run in await asyncio.to_thread(self._plan, questions, [*self._graphs, *others]):
             known: Any = self._store.result(run.strategy, run.key)
@@ -105,17 +131,18 @@ class Runner:
                 waiting.append(run)
             else:
                 self._report(run, known, fresh=False)
-        runs = iter(waiting)
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(min(self._concurrency, len(waiting))):
-                workers.create_task(self._work(runs))
+        if self._engine is not None:
+            await self._engine.run(waiting, self._finish)
+        else:
+            runs = iter(waiting)
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._concurrency, len(waiting))):
+                    workers.create_task(self._work(runs))
         place = {question.id: number for number, question in enumerate(questions)}
         order = {name: number for number, name in enumerate([*self._graphs, *others])}
         return sorted(self._results, key=lambda one: (place[one["id"]], order[one["strategy"]]))
 
-    def _plan(
-        self, questions: Sequence[BenchmarkQuestion], strategies: Sequence[str]
-    ) -> list[_Run]:
+    def _plan(self, questions: Sequence[BenchmarkQuestion], strategies: Sequence[str]) -> list[Run]:
         """Every strategy on every distinct question, a question's strategies one after the other.
 
         So prompts with the same beginning come close together, for the engines' prefix caches.
@@ -128,32 +155,24 @@ class Runner:
                 key = f"unreadable {question.id}"  # the run itself says what is wrong
             distinct.setdefault(key, []).append(question)
         return [
-            _Run(strategy, tuple(same), key)
+            Run(strategy, tuple(same), key)
             for key, same in distinct.items()
             for strategy in strategies
         ]
 
-    async def _work(self, runs: Iterator[_Run]) -> None:
+    async def _work(self, runs: Iterator[Run]) -> None:
         for run in runs:
-            result = await self._ask(run)
-            if result["error"] is None:
-                self._store.add_result(run.strategy, run.key, result)
-            self._report(run, result, fresh=True)
+            question = run.questions[0]
+            graph = self._graphs[run.strategy]
+            result = await answered(graph, question.id, run.strategy, graph_input(question))
+            self._finish(run, result, fresh=True)
 
-    async def _ask(self, run: _Run) -> Result:
-        question = run.questions[0]
-        seconds: dict[tuple[str, str], float] = {}
-        call_seconds.set(seconds)
-        try:
-            output = await self._graphs[run.strategy].ainvoke(graph_input(question))
-        except Exception as error:  # noqa: BLE001  it is reported, and the others go on
-            return failed(question.id, run.strategy, error)
-        result = finished(question.id, run.strategy, output)
-        for call in result["calls"]:
-            call["seconds"] = seconds.get((call["role"], call["style"]), call["seconds"])
-        return result
+    def _finish(self, run: Run, result: Result, *, fresh: bool) -> None:
+        if result["error"] is None:
+            self._store.add_result(run.strategy, run.key, result)
+        self._report(run, result, fresh=fresh)
 
-    def _report(self, run: _Run, result: Result, *, fresh: bool) -> None:
+    def _report(self, run: Run, result: Result, *, fresh: bool) -> None:
         for own in self._keep(run, result):
             self._done += 1
             self._fresh += fresh
@@ -162,8 +181,29 @@ class Runner:
             seconds = time.monotonic() - self._first if self._fresh else 0.0
             self._on_progress(Progress(own, self._done, self._fresh, self._total, seconds))
 
-    def _keep(self, run: _Run, result: Result) -> list[Result]:
+    def _keep(self, run: Run, result: Result) -> list[Result]:
         """The result, once for each question that is the same."""
         kept: list[Result] = [{**result, "id": question.id} for question in run.questions]
         self._results += kept
         return kept
+
+
+async def answered(graph: Any, question_id: str, strategy: str, given: MAIInput) -> Result:
+    """What a graph says to a question; its calls have the seconds that they took when made.
+
+    Args:
+        graph: A strategy's graph, made with `StoredModel`s.
+        question_id: Names the question.
+        strategy: Names the graph.
+        given: The question.
+    """
+    seconds: Seconds = {}
+    call_seconds.set(seconds)
+    try:
+        output = await graph.ainvoke(given)
+    except Exception as error:  # noqa: BLE001  it is reported, and the others go on
+        return failed(question_id, strategy, error)
+    result = finished(question_id, strategy, output)
+    for call in result["calls"]:
+        call["seconds"] = seconds.get((call["role"], call["style"]), call["seconds"])
+    return result

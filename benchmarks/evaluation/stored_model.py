@@ -20,7 +20,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from .call_store import CallStore
+from .call_store import KeepsCalls
 from .model_identity import model_identity
 
 Seconds = dict[tuple[str, str], float]
@@ -39,7 +39,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     same.
     """
 
-    _store: CallStore = PrivateAttr()
+    _store: KeepsCalls = PrivateAttr()
     _role: str = PrivateAttr()
     _identity: dict[str, Any] = PrivateAttr()
     _running: "dict[str, asyncio.Task[_Outcome]]" = PrivateAttr(default_factory=dict)
@@ -49,7 +49,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     def __init__(
         self,
         model: BaseChatModel,
-        store: CallStore,
+        store: KeepsCalls,
         role: str,
         identity: dict[str, Any] | None = None,
     ) -> None:
