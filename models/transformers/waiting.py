@@ -68,14 +68,15 @@ class WaitingRows:
             taken: list[Row] = []
             left: list[Row] = []
             for row in self._rows:
-                if row.stopping:
-                    row.finish("cancelled")
                 if row.done:
                     continue
                 # Nobody joins running rows past one that waits for them to end.
                 passed = bool(running and left)
                 fits = not passed and self._fits(row, taken, running)
-                (taken if fits else left).append(row)
+                if not fits:
+                    left.append(row)
+                elif row.begin():
+                    taken.append(row)
             self._rows = left
             return taken
 

@@ -311,6 +311,32 @@ def test_a_row_whose_caller_wants_no_more_is_not_begun():
     assert row.future.result().output_tokens == 0
 
 
+def test_a_stopped_row_does_not_wait_for_the_rows_before_it():
+    waiting = WaitingRows(lambda _: 5)
+    running, alone, later = waiting_row(), waiting_row(batch_size=1), waiting_row()
+    waiting.put([alone, later])
+    assert waiting.take([running]) == []
+    alone.stop()
+    later.stop()
+    for row in (alone, later):
+        assert row.future.result(timeout=0).finish_reason == "cancelled"
+        assert row.future.result().output_tokens == 0
+    assert waiting.take([running]) == waiting.take([]) == []
+    assert not waiting.may_join([running], 9)
+
+
+def test_a_stopped_row_that_the_model_computes_keeps_what_it_wrote():
+    waiting = WaitingRows(lambda _: 5)
+    row = waiting_row()
+    waiting.put([row])
+    assert waiting.take([]) == [row]
+    row.stop()
+    assert not row.done
+    row.accept(7, ends=False)
+    assert row.future.result(timeout=0).finish_reason == "cancelled"
+    assert row.future.result().output_tokens == 1
+
+
 def test_a_stop_signal_ends_a_call_with_what_it_wrote(qwen, passes):
     passes.pace = 0.005
     signal, answers = StopSignal(), []
