@@ -110,8 +110,7 @@ def _put_away(text: str) -> str:
         content = base64.b64decode(data, validate=True)
         if base64.b64encode(content).decode("ascii") != data:
             return text  # Another way to write base64; it could not be put back as it was.
-        mime_type = head.removeprefix("data:").partition(";")[0] or "image/bin"
-        name = off_loop(store_image, content, mime_type).name
+        name = off_loop(store_image, content).name
     except (binascii.Error, OSError, ValueError):
         return text
     return f"{_MARK}{name} {head}{comma}"

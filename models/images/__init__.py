@@ -256,13 +256,12 @@ def _digest(data: bytes) -> bytes:
 
 
 def _store_bytes(data: bytes, name: str) -> str:
-    picture = _decode(data, name)
-    return str(store_image(data, Image.MIME.get(picture.format or "", "image/bin")))
+    _decode(data, name)
+    return str(store_image(data))
 
 
 def _store(picture: Picture) -> str:
-    data, mime_type = encode_image(picture)
-    return str(store_image(data, mime_type))
+    return str(store_image(encode_image(picture)[0]))
 
 
 def _name(reference: str) -> str:

@@ -6,23 +6,23 @@ import re
 import tempfile
 from pathlib import Path
 
-from .decoding import ImageError
+from .decoding import ImageError, image_ending
 
 CACHE_VARIABLE = "LANGGRAPH_MAI_CACHE"
 
 _NAME = re.compile(r"[0-9a-f]{64}\.\w+")
 
 
-def store_image(data: bytes, mime_type: str) -> Path:
-    """Store encoded bytes once, under their SHA-256.
+def store_image(data: bytes) -> Path:
+    """Store encoded bytes once, under their SHA-256; the file's ending is that of their format.
 
     Pictures go to the folder `images` below `$LANGGRAPH_MAI_CACHE`, or below
     `~/.cache/langgraph-mai`; if that cannot be written, or this user has no home folder, below the
     system's temporary folder.
 
     Args:
-        data: The bytes of an image file.
-        mime_type: Gives the file its ending.
+        data: The bytes of an image file. Nothing that comes with a picture names the file: a type
+            that a message claims could hold a path.
 
     Returns:
         The absolute path.
@@ -31,8 +31,7 @@ def store_image(data: bytes, mime_type: str) -> Path:
         ImageError: None of the folders can be written, or the chosen one is below the home folder
             of a user that there is not.
     """
-    ending = mime_type.removeprefix("image/").split("+")[0]
-    name = f"{hashlib.sha256(data).hexdigest()}.{ending}"
+    name = f"{hashlib.sha256(data).hexdigest()}.{image_ending(data)}"
     for folder in _folders():
         try:
             return _write_once(folder / name, data)
