@@ -6,12 +6,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai.models import ChatTransformers, ModelError
 from langgraph_mai.models.completion import Settings
-from langgraph_mai.models.stop_signal import StopSignal
+from langgraph_mai.models.stop_signal import CallStoppedError, StopSignal
 from langgraph_mai.models.transformers.rows import Row, Sharing
 from langgraph_mai.models.transformers.waiting import WaitingRows
 
@@ -342,8 +343,9 @@ def test_a_stop_signal_ends_a_call_with_what_it_wrote(qwen, passes):
     signal, answers = StopSignal(), []
 
     def call():
-        with signal.covering():
-            answers.append(qwen.invoke(QUESTIONS[0], **LONG))
+        with signal.covering(), pytest.raises(CallStoppedError) as stopped:
+            qwen.invoke(QUESTIONS[0], **LONG)
+        answers.append(stopped.value.message)
 
     calling = threading.Thread(target=call)
     calling.start()
@@ -356,3 +358,26 @@ def test_a_stop_signal_ends_a_call_with_what_it_wrote(qwen, passes):
     assert answer.usage_metadata["output_tokens"] == len(passes.steps) <= steps + 2
     whole = qwen.invoke(QUESTIONS[0], **{**LONG, "max_tokens": len(passes.steps)}).content
     assert whole.startswith(answer.content.rstrip("\ufffd"))
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
+def test_a_stopped_call_does_not_enter_the_cache(qwen, way):
+    cached = qwen.model_copy(update={"cache": InMemoryCache()})
+    signal = StopSignal()
+    signal.stop()
+
+    async def astream():
+        return [chunk async for chunk in cached.astream(QUESTIONS[0], max_tokens=5)]
+
+    ways = {
+        "invoke": lambda: cached.invoke(QUESTIONS[0], max_tokens=5),
+        "ainvoke": lambda: asyncio.run(cached.ainvoke(QUESTIONS[0], max_tokens=5)),
+        "stream": lambda: list(cached.stream(QUESTIONS[0], max_tokens=5)),
+        "astream": lambda: asyncio.run(astream()),
+    }
+    with signal.covering(), pytest.raises(CallStoppedError) as stopped:
+        ways[way]()
+    assert stopped.value.message.response_metadata["finish_reason"] == "cancelled"
+    later = cached.invoke(QUESTIONS[0], max_tokens=5)
+    assert later.usage_metadata["output_tokens"] == 5
+    assert cached.invoke(QUESTIONS[0], max_tokens=5).content == later.content
