@@ -1,8 +1,11 @@
 """Where pictures without a path of their own are kept: one file per content, in a cache folder."""
 
+import contextlib
 import hashlib
+import hmac
 import os
 import re
+import secrets
 import tempfile
 from pathlib import Path
 
@@ -62,6 +65,26 @@ def read_stored(name: str) -> bytes | None:
     return None
 
 
+def seal(text: str) -> list[str]:
+    """Seals of a text: nobody who cannot read the cache folder can make one.
+
+    Returns:
+        One for every folder in which pictures can be, the preferred one first; none if no folder
+        can be written.
+
+    Raises:
+        ImageError: The chosen folder is below the home folder of a user that there is not.
+    """
+    seals = []
+    for folder in _folders():
+        try:
+            key = _key(folder.parent / "key")
+        except OSError:
+            continue
+        seals.append(hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest())
+    return seals
+
+
 def check_not_gone(path: Path) -> None:
     """Say that a file which is not there was a stored picture, if it was one.
 
@@ -91,6 +114,23 @@ def _folders() -> list[Path]:
             ) from error
         bases = [temporary]
     return [base.absolute() / "images" for base in bases]
+
+
+def _key(path: Path) -> bytes:
+    """The secret of a cache folder, made when it is first needed."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(secrets.token_bytes(32))
+        with contextlib.suppress(FileExistsError):  # Another process was first.
+            os.link(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return path.read_bytes()
 
 
 def _write_once(path: Path, data: bytes) -> Path:
