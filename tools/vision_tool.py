@@ -200,8 +200,8 @@ def _config(runtime: ToolRuntime[Any, Any] | None) -> RunnableConfig | None:
 def _said(given: MAIInput, result: MAIOutput) -> tuple[str, VisionAnswer]:
     if waits_for_person(result):
         raise RuntimeError(
-            "The run waits for a person, which the tool alone cannot do: call it in an agent with a "
-            "checkpointer, or make the graph without `review`."
+            "The run waits for a person, which the tool alone cannot do: call it in an agent with "
+            "a checkpointer, or make the graph without `review`."
         )
     confidence = _confidence(result["route"], result["fallback"])
     said: VisionAnswer = {
