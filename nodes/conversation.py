@@ -77,10 +77,12 @@ def _with(message: Any, change: Callable[[Any], Any]) -> Any:
             return message
         return message.model_copy(update={"content": content})
     if isinstance(message, dict):
-        parts = {key: change_pictures(message[key], change) for key in message if key == "content"}
-        # Messages as LangChain writes them to JSON.
-        nested = {key: _with(message[key], change) for key in message if key in {"data", "kwargs"}}
-        return {**message, **parts, **nested}
+        changed = dict(message)
+        if "content" in message:
+            changed["content"] = change_pictures(message["content"], change)
+        if "kwargs" in message:  # as LangChain writes messages to JSON
+            changed["kwargs"] = _with(message["kwargs"], change)
+        return changed
     if isinstance(message, list | tuple) and len(message) == 2:  # a role and its content
         return type(message)([message[0], change_pictures(message[1], change)])
     return message

@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import urllib.parse
+from pathlib import Path
 
 import pytest
 from fakes import PROMPTS, models
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from PIL import Image
+from PIL import Image, ImageFile
 
 from langgraph_mai import MAIInputError, MAIState, create_mai
 from langgraph_mai.nodes.conversation import Conversation, put_pictures_away
+from langgraph_mai.nodes.run_input import RunInput
 
 THREAD = {"configurable": {"thread_id": "1"}}
 TEXT = {"type": "text", "text": "Is it red?"}
@@ -204,3 +206,34 @@ def test_a_file_that_was_changed_is_not_relied_upon(noise, cache):
     file.write_bytes(bytes(len(noise)))
     content = [v1(noise)]
     assert content_after(cascade(InMemorySaver()), content) == [content] * 3
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "PPM", "TGA"])
+@pytest.mark.parametrize("given_as", ["data URI", "bytes", "message"])
+async def test_no_event_loop_waits_for_pixels(kind, given_as, monkeypatch):
+    stream = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(stream, kind)
+    data = stream.getvalue()
+
+    def refuse(*_):
+        raise AssertionError("decoded on the event loop")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", refuse)
+    uri = f"data:image/x;base64,{base64.b64encode(data).decode()}"
+    value = {"messages": [HumanMessage([{"type": "image_url", "image_url": uri}])]}
+    if given_as != "message":
+        value = {"images": [uri if given_as == "data URI" else data]}
+    channel = RunInput(dict)
+    channel.update([value])
+    if given_as != "message":
+        assert Path(channel.get()["images"][0]).read_bytes() == data
+
+
+@pytest.mark.parametrize("given_as", ["data URI", "bytes"])
+async def test_a_picture_that_breaks_off_is_refused_by_prepare(given_as, noise):
+    cut = noise[: len(noise) // 2]
+    image = (
+        cut if given_as == "bytes" else f"data:image/png;base64,{base64.b64encode(cut).decode()}"
+    )
+    with pytest.raises(MAIInputError, match="truncated"):
+        await cascade().ainvoke({"question": "Is it red?", "images": [image]})
