@@ -11,16 +11,20 @@ from langchain_core.callbacks import (
     CallbackManager,
     CallbackManagerForLLMRun,
 )
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableConfig
+from langchain_core.prompt_values import ChatPromptValue, PromptValue
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from typing_extensions import override
 
 from ..nodes.context import MAIContext
+from ..nodes.review import waits_for_person
 from ..nodes.state import MAIInput
+from .image_types import with_image_types
 
 # Every chat model of LangChain is given these; this one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
@@ -42,7 +46,8 @@ class ChatMAI(BaseChatModel):
         >>> model.invoke([HumanMessage([image_block("chart.png"), {"type": "text", ...}])])
 
     Attributes:
-        mai: What `create_mai` or `create_strategy` returned.
+        mai: What `create_mai` or `create_strategy` returned, without a checkpointer of its own: a
+            chat model is given the whole conversation at every call, and keeps no thread.
         context: Settings of every run; None leaves them as the graph was made. Per call, each of
             them by its name: `answer_type=`, `max_tokens_reason=`, ...
         model: What it is called in `response_metadata` and traces.
@@ -71,6 +76,11 @@ class ChatMAI(BaseChatModel):
                 f"ChatMAI has no setting {', '.join(map(repr, unknown))}; it has mai, context, "
                 "model, max_tokens, timeout and stop."
             )
+        if getattr(values.get("mai"), "checkpointer", None):
+            raise TypeError(
+                "ChatMAI keeps no threads: give it a graph made without `checkpointer`, and keep "
+                "the conversation in the graph or agent around it."
+            )
         return values
 
     @property
@@ -93,6 +103,26 @@ class ChatMAI(BaseChatModel):
         params["ls_provider"] = "langgraph-mai"
         params["ls_model_name"] = kwargs.get("model", self.model)
         return params
+
+    @override
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[LanguageModelInput, AIMessage]:
+        """Refused: it answers questions about images.
+
+        Raises:
+            NotImplementedError: Always; with `with_structured_output`, too.
+        """
+        raise NotImplementedError(
+            "ChatMAI calls no tools and fills no schema: give an agent another chat model, and the "
+            "cascade as its tool with `create_vision_tool`."
+        )
+
+    @override
+    def _convert_input(self, model_input: LanguageModelInput) -> PromptValue:
+        prompt = super()._convert_input(model_input)
+        if isinstance(prompt, ChatPromptValue):
+            messages = [with_image_types(message) for message in prompt.messages]
+            return ChatPromptValue(messages=messages)
+        return prompt
 
     def _generate(
         self,
@@ -147,7 +177,7 @@ class ChatMAI(BaseChatModel):
         # LangChain itself passes `stream`, and with some wrappers `model`.
         called = {name: kwargs[name] for name in kwargs if name not in {"stream", "model"}}
         given = {name: value for name, value in own.items() if value is not None} | called
-        if limit := given.pop("max_tokens", None):
+        if (limit := given.pop("max_tokens", None)) is not None:
             given = {"max_tokens_direct": limit, "max_tokens_transfer": limit} | given
         known = set(MAIContext.model_fields)
         if unknown := sorted(set(given) - known):
@@ -158,10 +188,10 @@ class ChatMAI(BaseChatModel):
         if not given:
             return self.context
         former = self.context.model_dump() if self.context else {}
-        return MAIContext.model_validate(former | given)
+        return MAIContext(**(former | given))
 
     def _message(self, result: dict[str, Any], stop: list[str] | None) -> AIMessage:
-        if "__interrupt__" in result:
+        if waits_for_person(result):
             raise RuntimeError(
                 "The run waits for a person, which a chat model cannot do: use the graph itself, "
                 "or make it without `review`."
@@ -174,7 +204,10 @@ class ChatMAI(BaseChatModel):
             "finish_reason": "stop",
         }
         text = _cut(str(message.text), self.stop if stop is None else stop)
-        return message.model_copy(update={"content": text, "response_metadata": metadata})
+        # An id of its own: with `subgraphs=True` the message of the run inside is streamed, too,
+        # and whoever puts chunks together by their ids would read the answer twice.
+        changed = {"content": text, "response_metadata": metadata, "id": str(uuid4())}
+        return message.model_copy(update=changed)
 
 
 def _input(messages: list[BaseMessage]) -> MAIInput:

@@ -10,6 +10,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from .completion import Completion, chat_result, last_chat_chunk
 from .errors import CallTimeoutError
+from .stop_signal import CallStoppedError
 
 
 def check_timeout(timeout: object) -> None:
@@ -61,14 +62,29 @@ class LocalCall:
         self.future.cancel()
 
     def result(self) -> ChatResult:
-        """The finished output as LangChain's result."""
-        return chat_result(
-            self.future.result(), self.model_name, self._seconds(), logprobs=self.logprobs
-        )
+        """The finished output as LangChain's result.
+
+        Raises:
+            CallStoppedError: A `StopSignal` ended it.
+        """
+        return self._result(self._whole())
 
     def last_chunk(self) -> ChatGenerationChunk:
-        """The empty chunk that ends a stream; it alone carries usage and metadata."""
-        return last_chat_chunk(self.future.result(), self.model_name, self._seconds())
+        """The empty chunk that ends a stream; it alone carries usage and metadata.
+
+        Raises:
+            CallStoppedError: A `StopSignal` ended it.
+        """
+        return last_chat_chunk(self._whole(), self.model_name, self._seconds())
+
+    def _whole(self) -> Completion:
+        completion = self.future.result()
+        if completion.finish_reason == "cancelled":
+            raise CallStoppedError(self._result(completion).generations[0].message)
+        return completion
+
+    def _result(self, completion: Completion) -> ChatResult:
+        return chat_result(completion, self.model_name, self._seconds(), logprobs=self.logprobs)
 
     def _seconds(self) -> float:
         return time.monotonic() - self.started

@@ -1,16 +1,34 @@
-"""Asks a model call to end early and to return what it has written so far."""
+"""Asks a model call to end early and to hand over what it has written so far."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from langchain_core.messages import AIMessage
+
+
+class CallStoppedError(Exception):
+    """A call that ended early because a `StopSignal` asked it to.
+
+    It is raised, not returned, so that no cache takes the output for a whole one. Retries and
+    fallbacks around the model take it for a failure, and their calls end at once.
+
+    Attributes:
+        message: What was written until then, with usage and the finish reason "cancelled".
+    """
+
+    def __init__(self, message: AIMessage) -> None:
+        """Keep the message."""
+        super().__init__("The call was stopped by its StopSignal.")
+        self.message = message
+
 
 class StopSignal:
     """Asks the calls that were made in its context to end.
 
     Cancelling a call loses what it wrote and what it cost. A model that listens to the signal ends
-    within a token and returns both, with the finish reason "cancelled"; `ChatTransformers` does.
+    within a token and raises `CallStoppedError` with both; `ChatTransformers` does.
     """
 
     def __init__(self) -> None:

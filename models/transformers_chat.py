@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatResult
 from langchain_core.runnables.config import RunnableConfig
 from pydantic import Field
 
@@ -15,7 +17,7 @@ from .errors import ModelError
 from .local_call import LocalCall
 from .local_chat import LocalChat
 from .stop_signal import current_stop_signal
-from .transformers.batching import aanswer_all, answer_all, current_seat
+from .transformers.batching import aanswer_all, answer_all, current_seat, taking_seat
 from .transformers.loaded_models import get_engine, release_engine
 from .transformers.model_spec import ModelSpec
 from .transformers.rows import Row, Sharing
@@ -139,6 +141,27 @@ class ChatTransformers(LocalChat):
             self.batch_size,
             return_exceptions=return_exceptions,
         )
+
+    # What LangChain runs between the callbacks of a call's start and of its end, streamed or not.
+    def _generate_with_cache(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        with taking_seat(run_manager.run_id if run_manager else None):
+            return super()._generate_with_cache(messages, stop, run_manager, **kwargs)
+
+    async def _agenerate_with_cache(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        with taking_seat(run_manager.run_id if run_manager else None):
+            return await super()._agenerate_with_cache(messages, stop, run_manager, **kwargs)
 
     def _start(
         self,

@@ -1,7 +1,7 @@
 """The settings of one run: what `context=` gives, and what the steps read of it."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -11,6 +11,10 @@ from .errors import MAIInputError
 from .state import Settings
 
 _LIMITS: tuple[Literal["direct", "reason", "transfer"], ...] = ("direct", "reason", "transfer")
+_MOST_TOKENS = 2**31 - 1
+
+# Once: LangGraph's server makes contexts on its event loop, where no folder may be read.
+_PROMPT_SETS = tuple(list_prompts())
 
 
 class MAIContext(BaseModel):
@@ -29,6 +33,9 @@ class MAIContext(BaseModel):
         max_tokens_transfer: Limit on the answer after a transferred reasoning, in tokens.
         free_text_overlap: Share of common words from which two free texts can agree, 0 to 1; for
             the default verifier and the rules of a `Judge`.
+
+    Raises:
+        MAIInputError: A field that does not exist, or a value out of its range.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,14 +63,23 @@ class MAIContext(BaseModel):
         examples=[60],
     )
     max_tokens_direct: int | None = Field(
-        default=None, gt=0, description="Limit on a direct answer, in tokens.", examples=[64]
+        default=None,
+        gt=0,
+        le=_MOST_TOKENS,
+        description="Limit on a direct answer, in tokens.",
+        examples=[64],
     )
     max_tokens_reason: int | None = Field(
-        default=None, gt=0, description="Limit on a reasoning, in tokens.", examples=[2048]
+        default=None,
+        gt=0,
+        le=_MOST_TOKENS,
+        description="Limit on a reasoning, in tokens.",
+        examples=[2048],
     )
     max_tokens_transfer: int | None = Field(
         default=None,
         gt=0,
+        le=_MOST_TOKENS,
         description="Limit on the answer after a transferred reasoning, in tokens.",
         examples=[64],
     )
@@ -74,6 +90,17 @@ class MAIContext(BaseModel):
         description="Share of common words from which two free texts can agree.",
         examples=[0.6],
     )
+
+    if not TYPE_CHECKING:  # Type checkers read the fields.
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                name, problem = _first_problem(error)
+                raise MAIInputError(
+                    f"The setting {name!r} cannot be used ({problem}); correct it or leave it out."
+                ) from error
 
     @model_validator(mode="before")
     @classmethod
@@ -87,8 +114,8 @@ class MAIContext(BaseModel):
     @classmethod
     def _is_a_prompt_set(cls, value: str | None) -> str | None:
         # Names only: whoever may start a run on a server must not read files by it.
-        if value is not None and value not in list_prompts():
-            raise ValueError(f"must be one of {', '.join(list_prompts())}")
+        if value is not None and value not in _PROMPT_SETS:
+            raise ValueError(f"must be one of {', '.join(_PROMPT_SETS)}")
         return value
 
 
@@ -109,13 +136,10 @@ def read_context(context: object) -> MAIContext:
         fields = ((name, _field(context, name)) for name in MAIContext.model_fields)
         given = {name: value for name, value in fields if value is not None}
     try:
-        return MAIContext.model_validate(given)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        name = ".".join(map(str, problem["loc"])) or "mai"
+        return MAIContext(**{str(name): value for name, value in given.items()})
+    except MAIInputError as error:
         raise MAIInputError(
-            f"The context's {name!r} is no setting of this graph ({problem['msg']}); correct it, "
-            "or give the settings of this graph in a field `mai`."
+            f"{error} If it is the parent graph's own, give those of this graph in a field `mai`."
         ) from error
 
 
@@ -137,3 +161,11 @@ def _field(context: object, name: str) -> Any:
     if isinstance(context, Mapping):
         return context.get(name)
     return getattr(context, name, None)
+
+
+def _first_problem(error: ValidationError) -> tuple[str, str]:
+    """Which setting is wrong, and how."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    # Further parts name the branch of a union, which is no setting.
+    name = str(problem["loc"][0]) if problem["loc"] else "context"
+    return name, problem["msg"].removeprefix("Value error, ")

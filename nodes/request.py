@@ -17,6 +17,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..models.capabilities import TakesTimeout
 from ..models.errors import ModelError
+from ..models.stop_signal import CallStoppedError
 from .chat_models import ChatModel, chat_models
 from .retry import tried_again
 from .shortening import TooLong
@@ -83,6 +84,8 @@ def send(request: Request, config: RunnableConfig) -> Reply:
             lambda: request.model.invoke(request.messages, tagged, **_settings(request)),
         )
         _check(message)
+    except CallStoppedError as stopped:
+        message = stopped.message
     except GraphBubbleUp:
         raise
     except Exception as error:
@@ -102,6 +105,8 @@ async def asend(request: Request, config: RunnableConfig) -> Reply:
             call, None if _stops_by_itself(request) else request.timeout
         )
         _check(message)
+    except CallStoppedError as stopped:
+        message = stopped.message
     except GraphBubbleUp:
         raise
     except Exception as error:

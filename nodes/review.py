@@ -1,10 +1,11 @@
 """Where a person may overrule the models, before the reasoning is transferred."""
 
+import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from langgraph.types import interrupt
 
-from .errors import MAIInputError
 from .state import RunState
 from .step import PlainStep, Update, emit
 
@@ -12,8 +13,10 @@ from .step import PlainStep, Update, emit
 def review() -> PlainStep:
     """Make the step. It interrupts the run and shows what both models say.
 
-    Resumed with a text (`Command(resume="4")`, or `{"answer": "4"}`), that is the answer. Resumed
-    with an empty text or `{"answer": None}`, the run goes on as if nobody had been asked.
+    Resumed with a text or a number (`Command(resume="4")`, or `{"answer": "4"}`), that is the
+    answer. Resumed with an empty text or `{"answer": None}`, the run goes on as if nobody had been
+    asked. Resumed with anything else, the run is interrupted again, and `problem` in what it shows
+    says what was wrong.
     """
 
     def step(state: RunState) -> Update:
@@ -26,8 +29,14 @@ def review() -> PlainStep:
             "small": small and small["answer"],
             "large": large and large["answer"],
             "reasoning": small and small["text"],
+            "problem": None,
         }
-        answer = _answer(interrupt(shown))
+        # Asked again rather than refused: LangGraph keeps what a run was resumed with, so an error
+        # would come back at every try.
+        resumed = interrupt(shown)
+        while problem := _problem(resumed):
+            resumed = interrupt({**shown, "problem": problem})
+        answer = _answer(resumed)
         emit({"event": "stage", "stage": "review", "answer": answer})
         return {"review": answer}
 
@@ -39,11 +48,36 @@ def after_review(state: RunState) -> Literal["respond", "reasoning_transfer"]:
     return "respond" if state["review"] is not None else "reasoning_transfer"
 
 
+def waits_for_person(result: Mapping[str, Any]) -> bool:
+    """Whether what a graph returned is no answer yet: the run was interrupted."""
+    return "__interrupt__" in result or result.get("route") is None
+
+
+def _given(resumed: Any) -> Any:
+    """The answer as it was given, alone or by its name."""
+    if isinstance(resumed, Mapping) and set(resumed) == {"answer"}:
+        return resumed["answer"]
+    return resumed
+
+
+def _problem(resumed: Any) -> str | None:
+    given = _given(resumed)
+    if given is None or isinstance(given, str) or _number(given) is not None:
+        return None
+    return (
+        "Answer with a text or a number, alone or as {'answer': ...}, or with an empty text to go "
+        f"on, not with {type(given).__name__}."
+    )
+
+
 def _answer(resumed: Any) -> str | None:
-    answer = resumed.get("answer") if isinstance(resumed, dict) else resumed
-    if answer is not None and not isinstance(answer, str):
-        raise MAIInputError(
-            "A review is resumed with the answer as a text, or with an empty text to go on, not "
-            f"with {resumed!r}."
-        )
-    return answer.strip() or None if answer is not None else None
+    given = _given(resumed)
+    text = given if isinstance(given, str) else _number(given)
+    return text.strip() or None if text is not None else None
+
+
+def _number(given: Any) -> str | None:
+    """A number as people write it; None for what is none."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        return None
+    return str(int(given)) if int(given) == given else str(given)

@@ -12,7 +12,8 @@ from langgraph.graph import START
 from langgraph.pregel import Pregel
 from typing_extensions import override
 
-from ..models.images import ImageError, image_reference
+from ..models.images import ImageError, unchecked_reference
+from ..models.images.sources import reference_scheme
 from .conversation import put_pictures_away
 from .off_loop import off_loop
 
@@ -44,16 +45,19 @@ def _without_pictures(value: Any) -> Any:
         )
     if "messages" in given:
         given["messages"] = put_pictures_away(given["messages"])
-    if isinstance(given.get("questions"), list):
-        given["questions"] = [_without_pictures(asked) for asked in given["questions"]]
+    if isinstance(questions := given.get("questions"), list | tuple):
+        given["questions"] = [_without_pictures(asked) for asked in questions]
     return given
 
 
 def _referred(image: Any) -> Any:
-    """A reference for a picture given as data; what cannot be used is for `prepare` to refuse."""
-    if isinstance(image, str) and not image.startswith("data:"):
-        return image
+    """A reference for a picture given as data; what cannot be used is for `prepare` to refuse.
+
+    Decoding is for `prepare` too: here, an event loop may be waiting.
+    """
     try:
-        return off_loop(image_reference, image)
+        if isinstance(image, str) and reference_scheme(image) != "data":
+            return image
+        return off_loop(unchecked_reference, image)
     except (ImageError, OSError):
         return image

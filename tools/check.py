@@ -8,7 +8,8 @@ import typer
 
 from ..configs import load_pair_config
 from .ask import backends, import_local_models
-from .errors import RUN_FAILED, reports_errors
+from .errors import reports_errors
+from .exit_codes import RUN_FAILED
 from .options import Debug, Json
 from .output import print_json
 

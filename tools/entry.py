@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-INTERRUPTED = 130
+from .exit_codes import INTERRUPTED
 
 
 def main() -> None:

@@ -8,12 +8,10 @@ from typing import ParamSpec, TypeVar
 import typer
 
 from ..configs import ConfigError
+from .exit_codes import BAD_INPUT, RUN_FAILED
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-
-RUN_FAILED = 1
-BAD_INPUT = 2
 
 
 class UsageError(ValueError):

@@ -47,7 +47,7 @@ class RelayPlanner(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        last = messages[-1]
+        last = messages[-1] if messages else None
         if isinstance(last, ToolMessage):
             message = AIMessage(content=str(last.text))
         else:

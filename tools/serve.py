@@ -11,8 +11,8 @@ import typer
 
 from ..configs import PairConfig, load_pair_config
 from ..configs.paths import existing_file, existing_folder
-from .entry import INTERRUPTED
 from .errors import UsageError, reports_errors
+from .exit_codes import INTERRUPTED
 from .options import Debug, Json
 from .output import print_json
 

@@ -14,9 +14,12 @@ from typing_extensions import TypedDict
 
 from ..models.images import ImageError, image_reference, message_images
 from ..nodes.errors import MAIError, MAIInputError
+from ..nodes.review import waits_for_person
 from ..nodes.state import Fallback, MAIInput, MAIOutput, ModelCall, Route
 
 Confidence = Literal["high", "medium", "low"]
+
+_MOST_DIGITS = 9
 
 _DESCRIPTION = (
     "Ask about images: what they show, how many, which, where, a chart's values, a text's words. "
@@ -84,7 +87,8 @@ def create_vision_tool(
 
     The cascade runs as a subgraph of the agent: `stream(..., subgraphs=True)` shows its steps,
     tokens and events, and a parent's checkpointer and context reach it. Where no agent runs, the
-    tool can be invoked with `question` and `images`.
+    tool can be invoked with `question` and `images`; if the run then waits for a person (`review`),
+    that is a `RuntimeError`.
 
     Args:
         mai: What `create_mai` or `create_strategy` returned.
@@ -145,9 +149,8 @@ def _references(images: list[str] | None, state: object) -> list[str]:
     """The images that are meant, without their pixels."""
     if images:
         return [_reference(image, state) for image in images]
-    declared = _field(state, "images")
-    if declared:
-        return [image_reference(image) for image in declared]
+    if declared := _declared(state):
+        return declared
     for message in reversed(_messages(state)):
         if found := message_images(message):
             return found
@@ -158,14 +161,26 @@ def _reference(image: str, state: object) -> str:
     """A path or URL as it is, or the picture of the conversation that a number names."""
     if not image.strip().isdecimal():
         return image_reference(image)
-    pictures = [image_reference(image) for image in _field(state, "images") or []]
+    pictures = _declared(state)
     for message in _messages(state):
         pictures += message_images(message)
-    number = int(image)
-    if not 0 < number <= len(pictures):
+    digits = image.strip()
+    # Python reads no number of thousands of digits.
+    number = int(digits) if len(digits) <= _MOST_DIGITS else None
+    if number is None or not 0 < number <= len(pictures):
         have = f"holds {len(pictures)} pictures" if pictures else "holds no pictures"
-        raise MAIInputError(f"There is no picture {number}: the conversation {have}.")
+        named = number if number is not None else f"{digits[:_MOST_DIGITS]}..."
+        raise MAIInputError(f"There is no picture {named}: the conversation {have}.")
     return pictures[number - 1]
+
+
+def _declared(state: object) -> list[str]:
+    """References of the state's own `images`, a list of them or a single one."""
+    images = _field(state, "images")
+    if not images:
+        return []
+    several = images if isinstance(images, list | tuple) else [images]
+    return [image_reference(image) for image in several]
 
 
 def _messages(state: object) -> Sequence[BaseMessage]:
@@ -183,6 +198,11 @@ def _config(runtime: ToolRuntime[Any, Any] | None) -> RunnableConfig | None:
 
 
 def _said(given: MAIInput, result: MAIOutput) -> tuple[str, VisionAnswer]:
+    if waits_for_person(result):
+        raise RuntimeError(
+            "The run waits for a person, which the tool alone cannot do: call it in an agent with "
+            "a checkpointer, or make the graph without `review`."
+        )
     confidence = _confidence(result["route"], result["fallback"])
     said: VisionAnswer = {
         "answer": result["answer"],

@@ -21,10 +21,12 @@ from PIL import Image
 
 from ..shared_cache import SharedCache
 from .decoding import (
+    UNKNOWN_ENDING,
     ImageError,
     Picture,
     decode_image,
     encode_image,
+    image_ending,
     normalize_image,
     shrink_image,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "message_images",
     "shrink_image",
     "standard_block",
+    "unchecked_reference",
 ]
 
 _KEPT_BYTES = 256 * 1024 * 1024
@@ -103,6 +106,25 @@ def image_reference(image: str | Path | bytes | Image.Image) -> str:
     if scheme in {"http", "https"}:
         return text
     return str(local_path(text))
+
+
+def unchecked_reference(image: str | Path | bytes | Image.Image) -> str:
+    """`image_reference`, but of encoded data only the header is looked at, for want of time.
+
+    Whoever loads the picture finds out whether it is whole.
+
+    Raises:
+        ImageError: The data does not begin like a picture, or see `image_reference`.
+    """
+    if isinstance(image, bytes | bytearray | memoryview):
+        data = bytes(image)
+    elif isinstance(image, str) and reference_scheme(image) == "data":
+        data = decode_data_uri(image)
+    else:
+        return image_reference(image)
+    if image_ending(data) == UNKNOWN_ENDING:
+        raise ImageError("The data does not begin like a picture.")
+    return str(store_image(data))
 
 
 def image_block(reference: str, *, allow_fetch: bool = False) -> dict[str, Any]:
@@ -174,7 +196,7 @@ def is_image_block(block: object) -> bool:
     if kind == "non_standard":
         return is_image_block(block.get("value"))
     if kind in {"file", "media"}:
-        return str(block.get("mime_type", "")).startswith("image/")
+        return str(block.get("mime_type", "")).lower().startswith("image/")
     return kind in _IMAGE_TYPES or (kind is None and ("image" in block or "image_url" in block))
 
 
@@ -256,13 +278,12 @@ def _digest(data: bytes) -> bytes:
 
 
 def _store_bytes(data: bytes, name: str) -> str:
-    picture = _decode(data, name)
-    return str(store_image(data, Image.MIME.get(picture.format or "", "image/bin")))
+    _decode(data, name)
+    return str(store_image(data))
 
 
 def _store(picture: Picture) -> str:
-    data, mime_type = encode_image(picture)
-    return str(store_image(data, mime_type))
+    return str(store_image(encode_image(picture)[0]))
 
 
 def _name(reference: str) -> str:

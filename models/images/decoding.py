@@ -25,6 +25,25 @@ _FORMATS = (
     "PNG", "JPEG", "GIF", "WEBP", "BMP", "DIB", "TIFF", "AVIF", "ICO", "PPM", "JPEG2000", "TGA",
 )  # fmt: skip
 
+_ENDINGS = {
+    "PNG": "png",
+    "JPEG": "jpeg",
+    "MPO": "jpeg",
+    "GIF": "gif",
+    "WEBP": "webp",
+    "BMP": "bmp",
+    "DIB": "dib",
+    "TIFF": "tiff",
+    "AVIF": "avif",
+    "PPM": "ppm",
+    "JPEG2000": "jp2",
+    "TGA": "tga",
+}
+_ICON = b"\0\0\1\0"
+
+UNKNOWN_ENDING = "bin"
+"""Ending of bytes that do not begin like a picture."""
+
 _LOOKS_LIKE = (
     (re.compile(rb"\s*(<!doctype html|<html|<head|<body)", re.IGNORECASE), "a web page"),
     (re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)?<svg", re.IGNORECASE | re.DOTALL), "SVG"),
@@ -73,6 +92,24 @@ def decode_image(data: bytes, name: str) -> Picture:
     if not data:
         raise ImageError(f"{name} is empty (0 bytes).")
     return _despite_warnings(lambda: _decode(data, name))
+
+
+def image_ending(data: bytes) -> str:
+    """The file ending of encoded bytes, one of a fixed list; only their header is read.
+
+    Args:
+        data: The bytes of a file, of an image or not.
+
+    Returns:
+        "png", "jpeg" and so on; `UNKNOWN_ENDING` if `decode_image` would not know the format.
+    """
+    if data.startswith(_ICON):  # Pillow decodes icons when it opens them.
+        return "ico"
+    try:
+        with Image.open(io.BytesIO(data), formats=tuple(_ENDINGS.keys() - {"MPO"})) as opened:
+            return _ENDINGS.get(opened.format or "", UNKNOWN_ENDING)
+    except Exception:  # noqa: BLE001  what is wrong with it is for `decode_image` to say
+        return UNKNOWN_ENDING
 
 
 def normalize_image(opened: Image.Image, name: str) -> Picture:

@@ -1,28 +1,31 @@
 """Where pictures without a path of their own are kept: one file per content, in a cache folder."""
 
+import contextlib
 import hashlib
+import hmac
 import os
 import re
+import secrets
 import tempfile
 from pathlib import Path
 
-from .decoding import ImageError
+from .decoding import ImageError, image_ending
 
 CACHE_VARIABLE = "LANGGRAPH_MAI_CACHE"
 
 _NAME = re.compile(r"[0-9a-f]{64}\.\w+")
 
 
-def store_image(data: bytes, mime_type: str) -> Path:
-    """Store encoded bytes once, under their SHA-256.
+def store_image(data: bytes) -> Path:
+    """Store encoded bytes once, under their SHA-256; the file's ending is that of their format.
 
     Pictures go to the folder `images` below `$LANGGRAPH_MAI_CACHE`, or below
     `~/.cache/langgraph-mai`; if that cannot be written, or this user has no home folder, below the
     system's temporary folder.
 
     Args:
-        data: The bytes of an image file.
-        mime_type: Gives the file its ending.
+        data: The bytes of an image file. Nothing that comes with a picture names the file: a type
+            that a message claims could hold a path.
 
     Returns:
         The absolute path.
@@ -31,8 +34,7 @@ def store_image(data: bytes, mime_type: str) -> Path:
         ImageError: None of the folders can be written, or the chosen one is below the home folder
             of a user that there is not.
     """
-    ending = mime_type.removeprefix("image/").split("+")[0]
-    name = f"{hashlib.sha256(data).hexdigest()}.{ending}"
+    name = f"{hashlib.sha256(data).hexdigest()}.{image_ending(data)}"
     for folder in _folders():
         try:
             return _write_once(folder / name, data)
@@ -61,6 +63,26 @@ def read_stored(name: str) -> bytes | None:
         except OSError:
             continue
     return None
+
+
+def seal(text: str) -> list[str]:
+    """Seals of a text: nobody who cannot read the cache folder can make one.
+
+    Returns:
+        One for every folder in which pictures can be, the preferred one first; none if no folder
+        can be written.
+
+    Raises:
+        ImageError: The chosen folder is below the home folder of a user that there is not.
+    """
+    seals = []
+    for folder in _folders():
+        try:
+            key = _key(folder.parent / "key")
+        except OSError:
+            continue
+        seals.append(hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest())
+    return seals
 
 
 def check_not_gone(path: Path) -> None:
@@ -92,6 +114,23 @@ def _folders() -> list[Path]:
             ) from error
         bases = [temporary]
     return [base.absolute() / "images" for base in bases]
+
+
+def _key(path: Path) -> bytes:
+    """The secret of a cache folder, made when it is first needed."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(secrets.token_bytes(32))
+        with contextlib.suppress(FileExistsError):  # Another process was first.
+            os.link(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return path.read_bytes()
 
 
 def _write_once(path: Path, data: bytes) -> Path:

@@ -31,6 +31,9 @@ REUSING = frozenset({"internvl", "qwen3_vl"})
 """Model types whose outputs were shown to be the same with reused prefixes: every token sees only
 those before it, and positions can be given from outside."""
 
+Explain = Callable[[Exception], Exception]
+"""What a caller is told of an error."""
+
 _SHARE_OF_MEMORY = 8
 _CACHE_WITHOUT_COUNT = 1 << 30
 
@@ -78,7 +81,7 @@ class Generation:
         named = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in named else "past_key_values"
 
-    def run(self, explain: Callable[[Exception], Exception]) -> None:
+    def run(self, explain: Explain) -> None:
         """Work until no row waits.
 
         Args:
@@ -86,8 +89,7 @@ class Generation:
         """
         running: list[TokenSequence] = []
         while True:
-            taken = self.waiting.take([one.row for one in running])
-            arrived = [self._begin(row) for row in taken]
+            arrived = self._arrivals(running, explain)
             if running and arrived:
                 self._advance(arrived, explain, prefill=True)
             running = [one for one in (*running, *arrived) if not one.row.done]
@@ -96,6 +98,21 @@ class Generation:
             elif not arrived:
                 return
             running = [one for one in running if not one.row.done]
+
+    def _arrivals(self, running: Sequence[TokenSequence], explain: Explain) -> list[TokenSequence]:
+        """Begin the rows that may run beside the running ones. Those that cannot begin fail."""
+        try:
+            taken = self.waiting.take([one.row for one in running])
+        except Exception as error:  # noqa: BLE001  (the waiting callers get it)
+            self.waiting.fail(explain(error))
+            return []
+        arrived = []
+        for row in taken:
+            try:
+                arrived.append(self._begin(row))
+            except Exception as error:  # noqa: BLE001
+                row.fail(explain(error))
+        return arrived
 
     def forget_prefixes(self) -> None:
         """Forget the keys and values of earlier prompts."""
@@ -123,13 +140,16 @@ class Generation:
         return (known, computed) if computed else None
 
     def _new_tokens(self, row: Row) -> int:
-        found = self._find(row)
+        try:
+            found = self._find(row)
+        except Exception:  # noqa: BLE001  (where the row begins it fails again, if it still does)
+            found = None
         return row.input_tokens - (found[1] if found else 0)
 
     def _advance(
         self,
         sequences: Sequence[TokenSequence],
-        explain: Callable[[Exception], Exception],
+        explain: Explain,
         *,
         prefill: bool = False,
     ) -> None:
@@ -139,11 +159,13 @@ class Generation:
         """
         try:
             if all(one.prompt.chain for one in sequences):
-                self._generate_reusing(sequences, prefill=prefill)
+                self._generate_reusing(sequences, explain, prefill=prefill)
             else:
-                self._generate_plain(sequences)
+                self._generate_plain(sequences, explain)
             return
         except Exception as error:  # noqa: BLE001  (the waiting callers get it)
+            for one in sequences:
+                one.rewind()
             if is_out_of_memory(error):
                 self._prefixes.clear()
             if len(sequences) == 1:
@@ -153,13 +175,13 @@ class Generation:
             if not one.row.done:
                 self._advance([one], explain, prefill=prefill)
 
-    def _generate_plain(self, sequences: Sequence[TokenSequence]) -> None:
+    def _generate_plain(self, sequences: Sequence[TokenSequence], explain: Explain) -> None:
         batch = [one for one in sequences if not one.row.done]
         merged = merge_inputs([one.prompt.inputs for one in batch], self._pad)
         batches = [(batch, merged)] if merged else [([one], one.prompt.inputs) for one in batch]
         for together, inputs in batches:
             # A retry after a failure starts anew behind what was generated before.
-            self._generate(together, _continued(together, inputs), self._never_pause)
+            self._generate(together, _continued(together, inputs), self._never_pause, explain)
             for one in together:
                 one.row.finish("length")
 
@@ -167,7 +189,13 @@ class Generation:
         self._shares.adjust(self._threads)
         return False
 
-    def _generate_reusing(self, sequences: Sequence[TokenSequence], *, prefill: bool) -> None:
+    def _generate_reusing(
+        self,
+        sequences: Sequence[TokenSequence],
+        explain: Explain,
+        *,
+        prefill: bool,
+    ) -> None:
         rows = [one.row for one in sequences]
         layout = lay_out(sequences, self._pad)
         cache = plain_cache(self._model.config)
@@ -181,18 +209,23 @@ class Generation:
             alive = [row for row in rows if not row.done]
             return prefill or self.waiting.may_join(alive, steps)
 
-        watch = self._generate(sequences, layout.inputs | {self._cache_name: cache}, pause)
+        inputs = layout.inputs | {self._cache_name: cache}
+        watch = self._generate(sequences, inputs, pause, explain)
         for at, one in enumerate(sequences):
             self._keep(one, at, cache, layout, watch.steps)
             if not watch.paused:
                 one.row.finish("length")
 
     def _generate(
-        self, sequences: Sequence[TokenSequence], inputs: Any, pause: Callable[[int], bool]
+        self,
+        sequences: Sequence[TokenSequence],
+        inputs: Any,
+        pause: Callable[[int], bool],
+        explain: Explain,
     ) -> Watch:
         limit = max(one.remaining for one in sequences)
         sampler = Sampler(sequences)
-        watch = Watch(sequences, self._ends, sampler, pause)
+        watch = Watch(sequences, self._ends, sampler, pause, explain)
         try:
             with (
                 self._gate.computing(),

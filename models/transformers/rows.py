@@ -1,6 +1,7 @@
 """One prompt on its way through a model: what is asked, what has come so far, who waits for it."""
 
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class Row:
         self.seed = secrets.randbits(63) if settings.seed is None else settings.seed
         self.future: Future[Completion] = Future()
         self._output_tokens = 0
+        self._lock = threading.Lock()
+        self._begun = False
         self._stopping = False
         self._stream = TextStream(decode, settings.stop)
         self._decode = decode
@@ -120,14 +123,22 @@ class Row:
         elif self._stopping:
             self.finish("cancelled")
 
-    def stop(self) -> None:
-        """Ask for no more; what was generated until then is the output. From any thread."""
-        self._stopping = True
+    def begin(self) -> bool:
+        """Called before the model computes the row; whether it is to do so."""
+        with self._lock:
+            self._begun = not self._stopping
+            return self._begun
 
-    @property
-    def stopping(self) -> bool:
-        """Whether no more is wanted."""
-        return self._stopping
+    def stop(self) -> None:
+        """Ask for no more; what was generated until then is the output. From any thread.
+
+        A row that still waits for the model is done at once.
+        """
+        with self._lock:
+            self._stopping = True
+            begun = self._begun
+        if not begun:
+            self.finish("cancelled")
 
     def finish(self, reason: FinishReason) -> None:
         """End the output."""

@@ -43,7 +43,7 @@ class Sampler(LogitsProcessor):
         noisy = scores.clone()
         for at, one in enumerate(self._sequences):
             if one.generator is not None and not one.row.done:
-                exponential = torch.empty(scores.shape[1]).exponential_(generator=one.generator)
+                exponential = torch.empty(scores.shape[1]).exponential_(generator=one.draws())
                 gumbel = -exponential.clamp_min(1e-30).log()
                 temperature = one.row.settings.temperature
                 noise = gumbel.to(scores.device) * min(temperature, 1.0)
@@ -65,6 +65,7 @@ class Watch(StoppingCriteria):
         ends: frozenset[int],
         sampler: Sampler,
         pause: Callable[[int], bool],
+        explain: Callable[[Exception], Exception],
     ) -> None:
         """Watch over sequences.
 
@@ -73,6 +74,7 @@ class Watch(StoppingCriteria):
             ends: Token ids that end an output.
             sampler: Holds the scores that the tokens were chosen from.
             pause: Given the steps so far, whether the batch stops here.
+            explain: What a caller is told of an error.
         """
         self.steps = 0
         self.paused = False
@@ -80,23 +82,31 @@ class Watch(StoppingCriteria):
         self._ends = ends
         self._sampler = sampler
         self._pause = pause
+        self._explain = explain
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ARG002
         """Take the last column of `input_ids` (rows, length); returns which rows are done."""
         if self.paused:  # some devices compute one step more
             return torch.ones(len(self._sequences), dtype=torch.bool, device=input_ids.device)
         tokens = input_ids[:, -1].tolist()
+        alive = [(at, one) for at, one in enumerate(self._sequences) if not one.row.done]
+        # All that can fail for want of memory comes before any row has changed.
+        logprobs = {at: self._logprobs(at, one.row, tokens[at]) for at, one in alive}
         self.steps += 1
-        for at, (one, token) in enumerate(zip(self._sequences, tokens, strict=True)):
-            if not one.row.done:
-                one.tokens.append(token)
-                logprobs = self._logprobs(at, one.row, token)
-                one.row.accept(token, ends=token in self._ends, logprobs=logprobs)
+        for at, one in alive:
+            self._hand_over(one, tokens[at], logprobs[at])
         done = [one.row.done for one in self._sequences]
         if not all(done) and self._pause(self.steps):
             self.paused = True
             done = [True] * len(done)
         return torch.tensor(done, device=input_ids.device)
+
+    def _hand_over(self, one: TokenSequence, token: int, logprobs: TokenLogprobs | None) -> None:
+        try:
+            one.row.accept(token, ends=token in self._ends, logprobs=logprobs)
+        except Exception as error:  # noqa: BLE001  (the waiting caller gets it, its neighbours go on)
+            one.row.fail(self._explain(error))
+        one.append(token)
 
     def _logprobs(self, at: int, row: Row, token: int) -> TokenLogprobs | None:
         if not row.settings.logprobs or self._sampler.scores is None:

@@ -34,6 +34,7 @@ class TokenSequence:
         self.generator: torch.Generator | None = None
         if row.settings.temperature > 0:
             self.generator = torch.Generator().manual_seed(row.seed)
+        self._before_draw: torch.Tensor | None = None
 
     @property
     def prompt(self) -> Prompt:
@@ -45,6 +46,23 @@ class TokenSequence:
     def remaining(self) -> int:
         """How many tokens may still be generated."""
         return self.row.limit - (len(self.tokens) - self.prompt.length)
+
+    def draws(self) -> torch.Generator | None:
+        """The generator, to draw the next token with; `rewind` undoes it until the token comes."""
+        if self.generator is not None and self._before_draw is None:
+            self._before_draw = self.generator.get_state()
+        return self.generator
+
+    def append(self, token: int) -> None:
+        """Take the next token."""
+        self.tokens.append(token)
+        self._before_draw = None
+
+    def rewind(self) -> None:
+        """Undo the draw of a token that did not come, so that the next try draws the same."""
+        if self.generator is not None and self._before_draw is not None:
+            self.generator.set_state(self._before_draw)
+        self._before_draw = None
 
 
 @dataclass(frozen=True, slots=True)

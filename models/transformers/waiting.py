@@ -53,6 +53,13 @@ class WaitingRows:
             self._rows += rows
             self._changed.notify_all()
 
+    def fail(self, error: Exception) -> None:
+        """End all rows that wait with an error."""
+        with self._changed:
+            rows, self._rows = self._rows, []
+        for row in rows:
+            row.fail(error)
+
     def take(self, running: Sequence[Row]) -> list[Row]:
         """Take rows that may run together, beside those that run already.
 
@@ -68,14 +75,15 @@ class WaitingRows:
             taken: list[Row] = []
             left: list[Row] = []
             for row in self._rows:
-                if row.stopping:
-                    row.finish("cancelled")
                 if row.done:
                     continue
                 # Nobody joins running rows past one that waits for them to end.
                 passed = bool(running and left)
                 fits = not passed and self._fits(row, taken, running)
-                (taken if fits else left).append(row)
+                if not fits:
+                    left.append(row)
+                elif row.begin():
+                    taken.append(row)
             self._rows = left
             return taken
 
@@ -109,8 +117,12 @@ class WaitingRows:
             return True
         if count > min(one.sharing.batch_size for one in batch):
             return False
-        longest = max(one.input_tokens for one in batch) + max(one.limit for one in batch)
+        arriving = [*taken, row]
+        new = [self._new_tokens(one) for one in arriving]
+        # Known and new tokens are padded apart; once computed, all of a row's are known.
+        known = max(one.input_tokens - own for one, own in zip(arriving, new, strict=True))
+        width = max([known + max(new), *(one.input_tokens for one in running)])
+        longest = width + max(one.limit for one in batch)
         if count * longest > min(one.sharing.batch_tokens for one in batch):
             return False
-        new = [self._new_tokens(one) for one in (*taken, row)]
         return len(new) * max(new) <= 2 * sum(new) + PADDING

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from PIL import Image
 from pydantic import ValidationError
 
-from langgraph_mai import ChatMAI, MAIContext, create_mai, load_pair
+from langgraph_mai import ChatMAI, MAIContext, MAIInputError, create_mai, load_pair
 from langgraph_mai.models import image_block
 
 PICTURES = Path(__file__).parents[2] / "demo" / "pictures"
@@ -33,6 +34,9 @@ def asked(name, question):
 
 
 class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
+    has_tool_calling = False
+    has_structured_output = False
+
     @property
     def chat_model_class(self):
         return ChatMAI
@@ -48,6 +52,9 @@ class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
 
 
 class TestIntegration(langchain_tests.integration_tests.ChatModelIntegrationTests):
+    has_tool_calling = False
+    has_structured_output = False
+
     @pytest.fixture(autouse=True)
     def _no_download(self, monkeypatch):
         stream = io.BytesIO()
@@ -135,6 +142,13 @@ def test_limits_that_every_chat_model_has():
     assert message.response_metadata["fallback"] == "large_direct"
 
 
+def test_a_limit_of_a_call_that_is_none_is_refused():
+    *_, graph = scripted()
+    for limit in (0, -1):
+        with pytest.raises(MAIInputError, match="max_tokens"):
+            ChatMAI(mai=graph).invoke("Is it red?", max_tokens=limit)
+
+
 def test_its_run_is_traced_with_the_calls_inside():
     *_, graph = scripted()
     tracer = RunCollectorCallbackHandler()
@@ -198,9 +212,61 @@ def test_in_a_graph_its_answer_streams_once_and_alone(way, subgraphs):
     inside = [meta for namespace, (_, meta) in events if namespace] if subgraphs else []
     assert [meta["langgraph_node"] for meta in inside] == ["respond"] * subgraphs
     assert [message.text for message in said] == ["yes"]
+    ids = [event[1][0].id for event in events] if subgraphs else [said[0].id]
+    assert len(set(ids)) == len(ids)
     assert said[0].response_metadata["route"] == "transferred"
     kept = compiled.get_state(options["config"]).values["messages"]
     assert [message.type for message in kept] == ["human", "ai"]
+
+
+def test_a_graph_with_threads_of_its_own_is_refused():
+    *_, graph = scripted(checkpointer=InMemorySaver())
+    with pytest.raises(TypeError, match="made without `checkpointer`"):
+        ChatMAI(mai=graph)
+
+
+def test_tools_and_schemas_are_refused_in_words():
+    model = ChatMAI(mai=scripted()[2])
+    with pytest.raises(NotImplementedError, match="calls no tools"):
+        model.bind_tools([len])
+    with pytest.raises(NotImplementedError, match="fills no schema"):
+        model.with_structured_output({"title": "x", "type": "object", "properties": {}})
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP", "PPM"])
+@pytest.mark.parametrize("form", ["v1", "v0"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "batch"])
+def test_a_picture_without_its_type(kind, form, way):
+    stream = io.BytesIO()
+    Image.new("RGB", (40, 40), "red").save(stream, kind)
+    data = base64.b64encode(stream.getvalue()).decode()
+    held = {"v1": {"base64": data}, "v0": {"source_type": "base64", "data": data}}
+    content = [{"type": "image", **held[form]}, {"type": "text", "text": "Is it red?"}]
+    small, _, graph = scripted()
+    model = ChatMAI(mai=graph)
+    messages = [HumanMessage(content)]
+
+    async def gather():
+        return [chunk async for chunk in model.astream(messages)]
+
+    calls = {
+        "invoke": lambda: model.invoke(messages),
+        "ainvoke": lambda: asyncio.run(model.ainvoke(messages)),
+        "stream": lambda: next(iter(model.stream(messages))),
+        "astream": lambda: asyncio.run(gather())[0],
+        "batch": lambda: model.batch([messages])[0],
+    }
+    assert calls[way]().text == "yes"
+    assert {call["images"] for call in small.calls} == {1}
+    assert messages[0].content == content
+
+
+def test_bytes_that_are_no_picture_are_refused_by_the_graph():
+    data = base64.b64encode(b"no picture at all").decode()
+    for given in (data, "?"):
+        message = HumanMessage([{"type": "image", "base64": given}, {"type": "text", "text": "?"}])
+        with pytest.raises(MAIInputError):
+            ChatMAI(mai=scripted()[2]).invoke([message])
 
 
 def test_a_graph_that_waits_for_a_person_is_no_chat_model():

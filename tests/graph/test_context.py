@@ -8,8 +8,9 @@ import pytest
 from fakes import PROMPTS, models
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from langgraph_mai import MAIContext, MAIInputError, MAIState, create_mai, create_strategy
 from langgraph_mai.graph import STRATEGIES
@@ -209,7 +210,7 @@ def test_a_parents_field_that_is_no_setting_is_named(context):
     graph = StateGraph(MAIState)
     graph.add_node("mai", inner)
     graph.add_edge(START, "mai")
-    with pytest.raises(MAIInputError, match=r"The context's 'timeouts?' is no setting"):
+    with pytest.raises(MAIInputError, match=r"The setting 'timeouts?' cannot.* a field `mai`"):
         graph.compile().invoke(QUESTION, context=context)
 
 
@@ -223,11 +224,28 @@ def test_a_parents_field_that_is_no_setting_is_named(context):
         {"transfer": "half"},
         {"answer_type": "essay"},
         {"max_token_reason": 5},
+        {"max_tokens_direct": 10**40},
+        {"max_tokens_transfer": 2**31},
     ],
 )
-def test_wrong_settings_are_refused(wrong):
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
-        made()[2].invoke(QUESTION, context=wrong)
+@pytest.mark.parametrize("form", ["object", "dict"])
+def test_wrong_settings_are_refused_in_one_sentence(wrong, form):
+    graph = made()[2]
+    with pytest.raises(MAIInputError) as refused:
+        graph.invoke(QUESTION, context=wrong if form == "dict" else MAIContext(**wrong))
+    said = str(refused.value)
+    assert said.startswith(f"The setting {next(iter(wrong))!r} cannot be used (")
+    assert "\n" not in said
+
+
+def test_the_highest_limit_can_be_kept_by_a_checkpointer(tmp_path):
+    small, large = models("transferred")
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        graph = create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
+        thread = {"configurable": {"thread_id": "1"}}
+        graph.invoke(QUESTION, thread, context=MAIContext(max_tokens_reason=2**31 - 1))
+        kept = graph.get_state(thread).values["task"]["settings"]
+    assert kept["max_tokens"] == {"reason": 2**31 - 1}
 
 
 def test_fields_of_a_form_that_nobody_filled_in_are_not_given():

@@ -1,4 +1,5 @@
 import asyncio
+import math
 
 import pytest
 from fakes import PROMPTS, models
@@ -8,7 +9,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
-from langgraph_mai import MAIInputError, MAIState, create_mai
+from langgraph_mai import MAIState, create_mai
 
 THREAD = {"configurable": {"thread_id": "1"}}
 QUESTION = {"question": "Is it red?"}
@@ -73,11 +74,36 @@ def test_a_persons_words_stand_where_they_hold_no_answer_of_the_kind():
     assert result["answer"] == "The picture is black and white."
 
 
-def test_something_else_than_a_text_is_refused_and_can_be_mended():
-    *_, graph = reviewed(checkpointer=InMemorySaver())
-    graph.invoke(QUESTION, THREAD)
-    with pytest.raises(MAIInputError, match="resumed with the answer as a text"):
-        graph.invoke(Command(resume=4), THREAD)
+@pytest.mark.parametrize("resumed", [4, 4.0, {"answer": 4}, {"answer": "4"}])
+def test_a_number_is_an_answer(checkpointer, resumed):
+    *_, graph = reviewed(checkpointer=checkpointer)
+    graph.invoke({**QUESTION, "answer_type": "number"}, THREAD)
+    result = graph.invoke(Command(resume=resumed), THREAD)
+    assert (result["answer"], result["fallback"]) == ("4", "review")
+
+
+WRONG = [["yes"], True, {"answer": ["yes"]}, {"foo": 1}, {"answer": "no", "foo": 1}, math.nan]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_what_is_no_answer_is_asked_again_with_what_was_wrong(wrong, way):
+    small, large, graph = reviewed(checkpointer=InMemorySaver())
+
+    def run(given):
+        if way == "invoke":
+            return graph.invoke(given, THREAD)
+        return asyncio.run(graph.ainvoke(given, THREAD))
+
+    (first,) = run(QUESTION)["__interrupt__"]
+    assert first.value["problem"] is None
+    for resumed in (wrong, wrong):
+        (again,) = run(Command(resume=resumed))["__interrupt__"]
+        assert again.value["problem"].startswith("Answer with a text or a number")
+        assert {**again.value, "problem": None} == first.value
+    result = run(Command(resume="no"))
+    assert (result["answer"], result["fallback"]) == ("no", "review")
+    assert small.styles + large.styles == ["direct", "reason", "direct"]
 
 
 def test_the_next_question_on_the_thread_is_reviewed_afresh():

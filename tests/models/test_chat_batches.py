@@ -11,6 +11,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from PIL import Image, ImageDraw
 
 from langgraph_mai.models import ChatTransformers, ImageError
+from langgraph_mai.models.transformers.batching import Gathering
 
 
 def picture(colour, size=(100, 70)):
@@ -191,6 +192,52 @@ def test_a_watched_batch_streams_and_is_still_one_batch(model, passes):
     answers = model.batch(MIXED, {"callbacks": [handler]}, stream=True)
     assert passes.rows == [5]
     assert sorted(handler.tokens.values()) == sorted(contents(answers))
+
+
+class Asks(BaseCallbackHandler):
+    """Calls a model as another call starts."""
+
+    def __init__(self, model, way):
+        self.model, self.way, self.answers = model, way, []
+
+    def on_chat_model_start(self, *args, **kwargs):
+        settings = {"config": {"callbacks": []}, "timeout": 60}
+        if self.way == "stream":
+            text = "".join(chunk.text for chunk in self.model.stream("side", **settings))
+        else:
+            text = self.model.invoke("side", **settings).text
+        self.answers.append(text)
+
+
+@pytest.mark.parametrize("use_async", [False, True])
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+@pytest.mark.parametrize("same", [False, True])
+def test_a_call_in_a_callback_takes_nobodys_place(
+    model, qwen_checkpoint, passes, same, way, use_async
+):
+    other = model if same else model.model_copy(update={"model": str(qwen_checkpoint)})
+    expected = contents(map(model.invoke, ["a", "b"]))
+    side = other.invoke("side").text
+    passes.rows.clear()
+    handler = Asks(other, way)
+    configs = [{}, {"callbacks": [handler]}]
+    if use_async:
+        answers = asyncio.run(model.abatch(["a", "b"], configs))
+    else:
+        answers = model.batch(["a", "b"], configs)
+    assert contents(answers) == expected
+    assert handler.answers == [side]
+    assert sorted(passes.rows) == [1, 2]
+
+
+def test_a_gathering_gives_every_model_its_own_rows():
+    done = []
+    gathering = Gathering(3)
+    gathering.join("first", lambda rows: done.append(("one", rows)))
+    second = lambda rows: done.append(("other", rows))  # noqa: E731
+    gathering.join("second", second)
+    gathering.join("third", second)
+    assert done == [("one", ["first"]), ("other", ["second", "third"])]
 
 
 def test_a_bound_model_batches_too(model, passes):

@@ -6,12 +6,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai.models import ChatTransformers, ModelError
 from langgraph_mai.models.completion import Settings
-from langgraph_mai.models.stop_signal import StopSignal
+from langgraph_mai.models.stop_signal import CallStoppedError, StopSignal
 from langgraph_mai.models.transformers.rows import Row, Sharing
 from langgraph_mai.models.transformers.waiting import WaitingRows
 
@@ -311,13 +312,40 @@ def test_a_row_whose_caller_wants_no_more_is_not_begun():
     assert row.future.result().output_tokens == 0
 
 
+def test_a_stopped_row_does_not_wait_for_the_rows_before_it():
+    waiting = WaitingRows(lambda _: 5)
+    running, alone, later = waiting_row(), waiting_row(batch_size=1), waiting_row()
+    waiting.put([alone, later])
+    assert waiting.take([running]) == []
+    alone.stop()
+    later.stop()
+    for row in (alone, later):
+        assert row.future.result(timeout=0).finish_reason == "cancelled"
+        assert row.future.result().output_tokens == 0
+    assert waiting.take([running]) == waiting.take([]) == []
+    assert not waiting.may_join([running], 9)
+
+
+def test_a_stopped_row_that_the_model_computes_keeps_what_it_wrote():
+    waiting = WaitingRows(lambda _: 5)
+    row = waiting_row()
+    waiting.put([row])
+    assert waiting.take([]) == [row]
+    row.stop()
+    assert not row.done
+    row.accept(7, ends=False)
+    assert row.future.result(timeout=0).finish_reason == "cancelled"
+    assert row.future.result().output_tokens == 1
+
+
 def test_a_stop_signal_ends_a_call_with_what_it_wrote(qwen, passes):
     passes.pace = 0.005
     signal, answers = StopSignal(), []
 
     def call():
-        with signal.covering():
-            answers.append(qwen.invoke(QUESTIONS[0], **LONG))
+        with signal.covering(), pytest.raises(CallStoppedError) as stopped:
+            qwen.invoke(QUESTIONS[0], **LONG)
+        answers.append(stopped.value.message)
 
     calling = threading.Thread(target=call)
     calling.start()
@@ -330,3 +358,26 @@ def test_a_stop_signal_ends_a_call_with_what_it_wrote(qwen, passes):
     assert answer.usage_metadata["output_tokens"] == len(passes.steps) <= steps + 2
     whole = qwen.invoke(QUESTIONS[0], **{**LONG, "max_tokens": len(passes.steps)}).content
     assert whole.startswith(answer.content.rstrip("\ufffd"))
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
+def test_a_stopped_call_does_not_enter_the_cache(qwen, way):
+    cached = qwen.model_copy(update={"cache": InMemoryCache()})
+    signal = StopSignal()
+    signal.stop()
+
+    async def astream():
+        return [chunk async for chunk in cached.astream(QUESTIONS[0], max_tokens=5)]
+
+    ways = {
+        "invoke": lambda: cached.invoke(QUESTIONS[0], max_tokens=5),
+        "ainvoke": lambda: asyncio.run(cached.ainvoke(QUESTIONS[0], max_tokens=5)),
+        "stream": lambda: list(cached.stream(QUESTIONS[0], max_tokens=5)),
+        "astream": lambda: asyncio.run(astream()),
+    }
+    with signal.covering(), pytest.raises(CallStoppedError) as stopped:
+        ways[way]()
+    assert stopped.value.message.response_metadata["finish_reason"] == "cancelled"
+    later = cached.invoke(QUESTIONS[0], max_tokens=5)
+    assert later.usage_metadata["output_tokens"] == 5
+    assert cached.invoke(QUESTIONS[0], max_tokens=5).content == later.content

@@ -1,14 +1,16 @@
 """The cache itself: longest prefix, bound, least recently used first."""
 
+import tracemalloc
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.models.transformers.prefix_cache import SHORTEST, PrefixCache
+from langgraph_mai.models.transformers.prefix_cache import INDEX_BYTES, SHORTEST, PrefixCache
 from langgraph_mai.models.transformers.prompt import content_chain
 
-TOKEN = 2 * 3 * 4  # bytes: keys and values of 3 floats
+TOKEN = 2 * 3 * 4 + INDEX_BYTES  # bytes: keys and values of 3 floats, and the index
 
 
 def chain(tokens):
@@ -98,3 +100,35 @@ def test_nothing_is_left_after_clearing():
     cache = stored([1] * 20, [2] * 20)
     cache.clear()
     assert (len(cache), cache.nbytes, cache.find(chain([1] * 20))) == (0, 0, None)
+
+
+@given(st.lists(bits, max_size=12), st.integers(30, 90))
+def test_what_is_left_after_forgetting_is_found(prompts, tokens):
+    cache, kept = PrefixCache(), {}
+    for prompt in prompts:
+        cache.store(chain(prompt), known(prompt), tokens * TOKEN)
+        kept[chain(prompt)] = prompt
+        found = {one: cache.find(one) for one in kept}
+        # Whatever is found is right, for shared prefixes too, whoever they were stored with.
+        for one, (keys, count) in ((one, hit) for one, hit in found.items() if hit):
+            assert keys[0][0][0, :, 0].tolist() == kept[one][:count]
+        whole = [one for one, hit in found.items() if hit and hit[1] == len(one)]
+        assert len(whole) >= len(cache)
+
+
+@pytest.mark.parametrize("shared", [0, 60])
+@pytest.mark.parametrize("limit", [60 * 100 * TOKEN, 1 << 30])
+def test_the_bound_counts_the_index(shared, limit):
+    cache = PrefixCache()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for at in range(400):
+            prompt = [7] * shared + [at] * (100 - shared)
+            # Tensors are not traced, and of no bytes here: what is left is the index.
+            cache.store(chain(prompt), (), limit)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(cache) > 0
+    assert 0.3 * cache.nbytes < taken <= 1.05 * cache.nbytes

@@ -119,9 +119,23 @@ def test_without_an_agent_it_answers_by_reference(
         ({"messages": [shown("chart"), shown("squares")]}, {"images": ["1"]}, "chart"),
         ({"messages": [HumanMessage(HIGHEST)], "images": [picture("chart")]}, {}, "chart"),
         ({"messages": [shown("squares")], "images": [picture("chart")]}, {}, "chart"),
+        ({"messages": [HumanMessage(HIGHEST)], "images": picture("chart")}, {}, "chart"),
+        ({"messages": [HumanMessage(HIGHEST)], "images": (picture("chart"),)}, {}, "chart"),
+        ({"messages": [shown("squares")], "images": picture("chart")}, {"images": ["1"]}, "chart"),
         ({"messages": [HumanMessage(HIGHEST)]}, {"images": [picture("chart")]}, "chart"),
     ],
-    ids=["message", "latest", "earlier", "number", "declared", "declared first", "path"],
+    ids=[
+        "message",
+        "latest",
+        "earlier",
+        "number",
+        "declared",
+        "declared first",
+        "declared alone",
+        "declared as a tuple",
+        "number of the declared",
+        "path",
+    ],
 )
 def test_it_finds_the_picture(given, args, seen, tool, run):
     planned = planner(calls({"question": HIGHEST, **args}))
@@ -160,6 +174,8 @@ def test_a_data_uri_of_the_planner_does_not_stay_in_the_artifact(tool):
     [
         ({"question": "Which?", "images": ["/nowhere.png"]}, "nowhere.png"),
         ({"question": "Which?", "images": ["3"]}, "no picture 3: the conversation holds 1"),
+        ({"question": "Which?", "images": ["9" * 5000]}, "no picture 999999999...: the"),
+        ({"question": "Which?", "images": ["\u0669" * 5000]}, "the conversation holds 1"),
         ({"question": "Which?", "images": ["https://x.test/a.png"]}, "allow_fetch"),
         ({"question": " "}, "question is empty"),
     ],
@@ -171,6 +187,15 @@ def test_what_cannot_be_asked_is_told_to_the_agent(args, said, tool, run):
     assert message.status == "error"
     assert said in message.content
     assert result["messages"][-1].text == "Done."
+
+
+@pytest.mark.parametrize("images", [{"a": 1}, [{"a": 1}], 5, [picture("chart"), 5]], ids=str)
+def test_what_the_state_holds_instead_of_pictures_is_told_to_the_agent(images, tool, run):
+    agent = create_agent(planner(calls({"question": HIGHEST})), [tool], state_schema=Album)
+    result = run(agent, {"messages": [HumanMessage(HIGHEST)], "images": images})
+    (message,) = tool_messages(result)
+    assert message.status == "error"
+    assert message.content.startswith("A picture is a path, a URL")
 
 
 @pytest.mark.parametrize("kind", [None, "memory", "sqlite"])
@@ -223,6 +248,20 @@ def test_a_persons_review_reaches_through_the_agent(run):
     assert message.content == "answer: no\nroute: reasoned\nconfidence: high"
 
 
+def test_alone_it_makes_up_no_answer_where_a_person_is_asked(run):
+    mai = create_mai(*models("transferred"), prompts=PROMPTS, review=True)
+    with pytest.raises(RuntimeError, match="waits for a person"):
+        run(create_vision_tool(mai), {"question": "Is it red?"})
+
+
+def test_an_agent_without_a_checkpointer_ends_with_the_question_to_the_person(run):
+    mai = create_mai(*models("transferred"), prompts=PROMPTS, review=True)
+    agent = create_agent(planner(calls({"question": "Is it red?"})), [create_vision_tool(mai)])
+    stopped = run(agent, {"messages": [HumanMessage("Is it red?")]})
+    assert stopped["__interrupt__"][0].value["small"] == "no"
+    assert tool_messages(stopped) == []
+
+
 def test_the_agents_context_reaches_the_cascade(run):
     small, large = models("direct")
     mai = create_mai(small, large, prompts=PROMPTS)
@@ -263,5 +302,6 @@ def test_a_relay_runs_an_agent_without_a_language_model(tool, run):
 def test_a_relay_without_a_tool_or_a_question_says_so(tool):
     with pytest.raises(ValueError, match="no tool that takes a `question`"):
         RelayPlanner().invoke("Who?")
-    asked = RelayPlanner().bind_tools([tool]).invoke([HumanMessage(" ")])
-    assert asked.text == "Ask a question about a picture."
+    for messages in ([HumanMessage(" ")], []):
+        asked = RelayPlanner().bind_tools([tool]).invoke(messages)
+        assert asked.text == "Ask a question about a picture."
