@@ -7,7 +7,9 @@ in turn, question by question, so that a busy machine slows both.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ..graph import STRATEGIES, create_mai, create_strategy
@@ -17,7 +19,7 @@ from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import ModelCall
 from .speed_floor import floors, measure_rates
-from .speed_records import Record, median_record, ratio_record
+from .speed_records import Record, median_record, missing_record, ratio_record
 from .speed_runs import (
     DistantModel,
     InstantModel,
@@ -27,6 +29,7 @@ from .speed_runs import (
     questions,
     run,
     run_many,
+    run_one_by_one,
     with_settings,
 )
 
@@ -77,7 +80,8 @@ def graph_overhead(pair: Pair, asked: Sequence[Question]) -> list[Record]:
         given = {**asked[0], "choices": [], "answer_type": "number"}
         run(graph, given, pair)
         times = [1000 * run(graph, given, pair).seconds for _ in range(_OVERHEAD_RUNS)]
-        records.append(median_record(name, times, "ms"))
+        note = f"median of {_OVERHEAD_RUNS} runs of one question"
+        records.append(replace(median_record(name, times, "ms"), questions=1, note=note))
     return records
 
 
@@ -126,11 +130,12 @@ def critical_path(timed: Sequence[Timed], name: str) -> list[Record]:
 def recomputed(pair: Pair, asked: Sequence[Question], timed: Sequence[Timed]) -> list[Record]:
     """The share of prompt tokens that a disputed question's second calls compute once more.
 
-    Of the longest common token prefix with the same model's first prompt; none for models that do
-    not tell their tokens.
+    Of the longest common token prefix with the same model's first prompt. Without a value for
+    models that do not tell their tokens, and where no question is disputed.
     """
+    name = "prefix_recomputed_share"
     if not all(isinstance(model, ChatTransformers) for model in (pair.small, pair.large)):
-        return []
+        return [missing_record(name, "share", "the models do not tell their tokens")]
     again, shared = [], []
     for question, one in zip(asked, timed, strict=True):
         pairs = [_common_prefix(pair, question, call, one) for call in one.calls]
@@ -139,7 +144,10 @@ def recomputed(pair: Pair, asked: Sequence[Question], timed: Sequence[Timed]) ->
             shared.append(float(sum(common for common, _ in found)))
             cached = [(common, call["cached_tokens"] or 0) for common, call in found]
             again.append(float(sum(max(0, common - read) for common, read in cached)))
-    return [ratio_record("prefix_recomputed_share", again, shared, "share")] if shared else []
+    if not shared:
+        reason = f"none of the {len(asked)} questions was disputed, so no prompt was computed twice"
+        return [missing_record(name, "share", f"{reason}; ask more questions")]
+    return [ratio_record(name, again, shared, "share")]
 
 
 def gains(name: str, *, without: Sequence[Timed], with_it: Sequence[Timed]) -> list[Record]:
@@ -180,6 +188,8 @@ def concurrency(
 ) -> list[Record]:
     """Questions a second at several numbers of concurrent ones, and what batches are worth.
 
+    Every number is held against the same questions asked one by one, with nothing left of them.
+
     Args:
         pair: Two models.
         asked: As many questions as are asked at once, and at least `count`.
@@ -187,43 +197,44 @@ def concurrency(
         progress: Told what is being measured.
     """
     single = with_settings(pair, batch_size=1)
-    graphs: dict[tuple[str, int], Any] = {
-        ("", number): create_mai(pair.small, pair.large, prompts=pair.prompts) for number in AT_ONCE
-    }
-    graphs["without_batches", 32] = create_mai(single.small, single.large, prompts=pair.prompts)
-    seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
-    cpu: dict[tuple[str, int], list[float]] = defaultdict(list)
+    plain = create_mai(pair.small, pair.large, prompts=pair.prompts)
+    graphs: dict[str, Any] = {str(number): plain for number in AT_ONCE[1:]}
+    graphs["without_batches.32"] = create_mai(single.small, single.large, prompts=pair.prompts)
+    at_once = {name: int(name.rpartition(".")[2]) for name in graphs}
+    sizes = {"1": count} | {name: max(count, number) for name, number in at_once.items()}
+    most = max(count, *AT_ONCE)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    cpu: dict[str, list[float]] = defaultdict(list)
+    speedups: dict[str, list[float]] = defaultdict(list)
     for repeat in range(_REPEATS):
-        for (kind, number), graph in graphs.items():
-            progress(f"{number} questions at once ({repeat + 1} of {_REPEATS}) {kind}".rstrip())
-            given = asked[: max(count, number)]
-            took, computed = asyncio.run(run_many(graph, given, pair, number))
-            seconds[kind, number].append(took)
-            cpu[kind, number].append(1000 * computed)
+        progress(f"one question after the other ({repeat + 1} of {_REPEATS})")
+        alone = asyncio.run(run_one_by_one(plain, asked[:most], pair))
+        seconds["1"].append(fmean(took for took, _ in alone[:count]))
+        cpu["1"].append(1000 * fmean(computed for _, computed in alone[:count]))
+        for name, graph in graphs.items():
+            number, size = at_once[name], sizes[name]
+            progress(f"{name} questions at once ({repeat + 1} of {_REPEATS})")
+            took, computed = asyncio.run(run_many(graph, asked[:size], pair, number))
+            seconds[name].append(took)
+            cpu[name].append(1000 * computed)
+            speedups[name].append(fmean(one for one, _ in alone[:size]) / took)
+
+    def record(figure: str, name: str, values: Sequence[float], unit: str) -> Record:
+        return replace(median_record(figure, values, unit), questions=sizes[name])
+
     records = [
-        median_record(
-            "questions_per_second." + ".".join(filter(None, [kind, str(number)])),
-            [1 / took for took in values],
-            "questions/s",
-        )
-        for (kind, number), values in seconds.items()
+        record(f"questions_per_second.{name}", name, [1 / took for took in values], "questions/s")
+        for name, values in seconds.items()
     ]
-    for (kind, number), values in cpu.items():
-        name = ".".join(filter(None, ["cpu_ms_per_question", kind, str(number)]))
-        records.append(median_record(name, values, "ms"))
-    one = seconds["", 1]
+    records += [
+        record(f"cpu_ms_per_question.{name}", name, values, "ms") for name, values in cpu.items()
+    ]
     for number in AT_ONCE[1:]:
-        ratios = [slow / fast for slow, fast in zip(one, seconds["", number], strict=True)]
-        records.append(median_record(f"speedup_{number}_over_1", ratios, "ratio"))
-    batches = zip(seconds["without_batches", 32], seconds["", 32], strict=True)
-    records.append(
-        median_record("gain.batching.32", [slow / fast for slow, fast in batches], "ratio")
-    )
-    return [_counted(record, count) for record in records]
-
-
-def _counted(record: Record, count: int) -> Record:
-    return Record(record.name, record.value, record.unit, record.low, record.high, count)
+        name = str(number)
+        records.append(record(f"speedup_{name}_over_1", name, speedups[name], "ratio"))
+    batches = zip(seconds["without_batches.32"], seconds["32"], strict=True)
+    gain = [slow / fast for slow, fast in batches]
+    return [*records, record("gain.batching.32", "32", gain, "ratio")]
 
 
 def _common_prefix(pair: Pair, question: Question, call: ModelCall, timed: Timed) -> int:

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +23,17 @@ GOALS: dict[str, tuple[str, float]] = {
 """What the figures should be."""
 
 
+def make_folder(out: Path) -> None:
+    """Make a folder for results, and see that files can be written into it.
+
+    Raises:
+        OSError: It cannot be made, or written into.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=out):
+        pass
+
+
 def write_speed(out: Path, records: Sequence[Record], command: Sequence[str]) -> list[Path]:
     """Write bench.json, bench.md, run.json, and bench.png where matplotlib is installed.
 
@@ -32,8 +44,11 @@ def write_speed(out: Path, records: Sequence[Record], command: Sequence[str]) ->
 
     Returns:
         The files.
+
+    Raises:
+        OSError: They cannot be written.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     texts = {
         "bench.json": json.dumps([record.as_dict() for record in records], indent=1),
         "bench.md": markdown(records),
@@ -56,18 +71,19 @@ def markdown(records: Sequence[Record]) -> str:
         if record.name in GOALS:
             words, bound = GOALS[record.name]
             goal = f"{words} {bound:g}"
-            met = "yes" if is_met(record) else "**no**"
+            met = {True: "yes", False: "**no**", None: "not measured"}[is_met(record)]
         interval = "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
         lines.append(
-            f"| `{record.name}` | {record.value:.3g} {_unit(record)} | {interval} | "
+            f"| `{record.name}` | {_value(record)} | {interval} | "
             f"{record.questions} | {goal} | {met} |"
         )
-    return "\n".join(lines)
+    notes = [f"`{record.name}`: {record.note}." for record in records if record.note]
+    return "\n".join([*lines, *(line for note in notes for line in ("", note))])
 
 
 def is_met(record: Record) -> bool | None:
-    """Whether a figure meets its goal; None if it has none."""
-    if record.name not in GOALS:
+    """Whether a figure meets its goal; None if it has none, or was not measured."""
+    if record.name not in GOALS or record.value is None:
         return None
     words, bound = GOALS[record.name]
     return record.value <= bound if words == "at most" else record.value >= bound
@@ -89,8 +105,11 @@ def run_information(command: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _unit(record: Record) -> str:
-    return "" if record.unit in {"ratio", "share"} else record.unit
+def _value(record: Record) -> str:
+    if record.value is None:
+        return "not measured"
+    unit = "" if record.unit in {"ratio", "share"} else record.unit
+    return f"{record.value:.3g} {unit}"
 
 
 def _version(package: str) -> str | None:
@@ -130,12 +149,16 @@ def _plot(path: Path, records: Sequence[Record]) -> list[Path]:
     figure = Figure(figsize=(13, 4.5), layout="constrained")
     axes = figure.subplots(1, len(panels))
     for axis, (title, prefix) in zip(axes, panels.items(), strict=True):
-        shown = [record for record in records if record.name.startswith(prefix)]
-        names = [record.name.removeprefix(prefix).strip(".") or "all" for record in shown]
-        values = [record.value for record in shown]
+        shown = [
+            (record, record.value)
+            for record in records
+            if record.name.startswith(prefix) and record.value is not None
+        ]
+        names = [record.name.removeprefix(prefix).strip(".") or "all" for record, _ in shown]
+        values = [value for _, value in shown]
         errors = [
-            [record.value - (record.low or record.value) for record in shown],
-            [(record.high or record.value) - record.value for record in shown],
+            [value - (record.low or value) for record, value in shown],
+            [(record.high or value) - value for record, value in shown],
         ]
         axis.barh(names[::-1], values[::-1], xerr=[side[::-1] for side in errors], color="#4878a8")
         axis.set_title(title)

@@ -78,7 +78,8 @@ def create_mai(
             empty text to go on to the transfer. It needs a checkpointer, here or in a parent.
         overlap: "reasoning" lets the small model begin to reason while the large one's direct
             answer is not in. Where the two then agree, the reasoning ends within a token (models
-            other than `ChatTransformers` are cancelled, under `invoke` they end by themselves) and
+            other than `ChatTransformers`, and those with retries or fallbacks around them, are
+            cancelled, under `invoke` they end by themselves) and
             is in `calls` as what it cost, with the finish reason "cancelled". It saves the time
             between the two direct answers on disputed questions and computes for nothing on others.
         timeout: Seconds that one model call may take; None for no limit.
@@ -109,9 +110,10 @@ def create_mai(
     graph = StateGraph(
         RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
     )
+    name_run = ahead.name_run if ahead else None
     graph.add_node(
         "prepare",
-        prepare(allow_fetch=allow_fetch, digest=cache is not None, overlap=overlap is not None),
+        prepare(allow_fetch=allow_fetch, digest=cache is not None, name_run=name_run),
     )
     first, second = small_agent(options.small), large_agent(options.large)
     reasoning = small_reasoning(options.small)

@@ -5,7 +5,9 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import cast
 
+from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from .completion import Completion, chat_result, last_chat_chunk
@@ -80,7 +82,8 @@ class LocalCall:
     def _whole(self) -> Completion:
         completion = self.future.result()
         if completion.finish_reason == "cancelled":
-            raise CallStoppedError(self._result(completion).generations[0].message)
+            message = self._result(completion).generations[0].message
+            raise CallStoppedError(cast("AIMessage", message))
         return completion
 
     def _result(self, completion: Completion) -> ChatResult:

@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 
 from ..configs import ConfigError
@@ -24,6 +24,13 @@ def chat_models(model: Any) -> tuple[BaseChatModel, ...]:
         inside = [chat_models(one) for one in model.runnables]
         return tuple(chain.from_iterable(inside)) if all(inside) else ()
     return ()
+
+
+def unbound(model: Any) -> Any:
+    """A model without what is bound to its calls; retries and fallbacks make more than one."""
+    while type(model) is RunnableBinding:
+        model = model.bound
+    return model
 
 
 def check_chat_model(model: Any, name: str) -> None:

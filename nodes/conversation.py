@@ -84,5 +84,5 @@ def _with(message: Any, change: Callable[[Any], Any]) -> Any:
             changed["kwargs"] = _with(message["kwargs"], change)
         return changed
     if isinstance(message, list | tuple) and len(message) == 2:  # a role and its content
-        return type(message)([message[0], change_pictures(message[1], change)])
+        return (message[0], change_pictures(message[1], change))
     return message

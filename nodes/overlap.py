@@ -1,27 +1,29 @@
 """Overlap: the small agent begins to reason before the large one's direct answer is in.
 
 A reasoning that has begun belongs to its run, by a name in the state, and lives in this process
-alone: where a run is resumed elsewhere, the reasoning is simply asked for again. It ends as soon as
-it is not wanted: the answers agree, or the run fails or is cancelled.
+and, under `ainvoke`, in the event loop where it began: where a run is resumed elsewhere, it is
+ended and asked for again. It also ends as soon as it is not wanted: the answers agree, or the run
+fails or is cancelled.
 """
 
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
+from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 
 from ..configs import ConfigError
 from ..models.stop_signal import StopSignal
-from .chat_models import chat_models
+from .chat_models import unbound
 from .model_call import Agent, acall_model, call_model, record
-from .request import Reply
+from .request import Reply, failed
 from .state import ModelCall, RunState
 from .step import ModelStep, Step, Update
 from .verification import after_direct_verification
@@ -45,11 +47,31 @@ def check_overlap(overlap: Any) -> None:
 
 @dataclass(slots=True)
 class _Run:
-    """What is known of a run: whether the large agent has answered, and the reasoning under way."""
+    """What is known of a run: whether the large agent is asked, and the reasoning under way.
 
-    answered: bool = False
+    Attributes:
+        asking: Whether the large agent's direct call is under way.
+        start: Starts the reasoning; there once the small agent has answered.
+        answer: Resolves to the reasoning that has begun.
+        signal: Ends it early, if its model listens.
+    """
+
+    asking: bool = False
+    start: Callable[[StopSignal], Answer] | None = None
     answer: Answer | None = None
     signal: StopSignal = field(default_factory=StopSignal)
+
+    def begin(self) -> None:
+        """Start the reasoning if its time has come."""
+        if self.asking and self.start is not None and self.answer is None:
+            self.answer = self.start(self.signal)
+
+    def end(self) -> None:
+        """Have the reasoning end, unheard; from any thread."""
+        self.signal.stop()
+        if isinstance(self.answer, asyncio.Task):
+            with suppress(RuntimeError):  # its loop is closed, so it does not run
+                self.answer.get_loop().call_soon_threadsafe(self.answer.cancel)
 
 
 class Overlap:
@@ -65,65 +87,75 @@ class Overlap:
         self._lock = threading.Lock()
         self._runs: OrderedDict[str, _Run] = OrderedDict()
 
+    def name_run(self) -> str:
+        """Name a run that begins; only in named runs can a reasoning begin early."""
+        name = str(uuid4())
+        with self._lock:
+            self._runs[name] = _Run()
+            # Runs that were cancelled between two steps are left here.
+            outdated = len(self._runs) - _MOST_RUNS
+            oldest = [self._runs.popitem(last=False)[1] for _ in range(outdated)]
+        for run in oldest:
+            run.end()
+        return name
+
     def small_agent(self, direct: ModelStep) -> ModelStep:
-        """The direct call, and behind it the beginning of the reasoning."""
+        """The direct call; behind it, the reasoning begins while the large agent is asked."""
 
         def run(state: RunState, config: RunnableConfig) -> Update:
-            update = direct.invoke(state, config)
+            with self._abandoned_if_cancelled(state):
+                update = direct.invoke(state, config)
             if update["small_direct"]["error"] is None:
-                self._begin(state, lambda signal: self._in_a_thread(state, config, signal))
+                context = copy_context()  # it carries the run's callbacks
+                self._ready(state, lambda signal: self._in_a_thread(state, config, signal, context))
             return update
 
         async def arun(state: RunState, config: RunnableConfig) -> Update:
-            update = await direct.ainvoke(state, config)
+            with self._abandoned_if_cancelled(state):
+                update = await direct.ainvoke(state, config)
             if update["small_direct"]["error"] is None:
-                self._begin(state, lambda signal: self._in_a_task(state, config, signal))
+                context = copy_context()
+                self._ready(state, lambda signal: self._in_a_task(state, config, signal, context))
             return update
 
         return _like(direct, run, arun)
 
     def large_agent(self, direct: ModelStep) -> ModelStep:
-        """The direct call; once it is there, no reasoning begins early any more."""
+        """The direct call; before and after it, no reasoning begins early."""
 
         def run(state: RunState, config: RunnableConfig) -> Update:
-            try:
-                update = direct.invoke(state, config)
-            except BaseException:
-                self._abandon(state)
-                raise
-            self._run(state).answered = True
-            return update
+            with self._abandoned_if_failed(state), self._asking(state):
+                return direct.invoke(state, config)
 
         async def arun(state: RunState, config: RunnableConfig) -> Update:
-            try:
-                update = await direct.ainvoke(state, config)
-            except BaseException:  # a cancelled run too
-                self._abandon(state)
-                raise
-            self._run(state).answered = True
-            return update
+            with self._abandoned_if_failed(state), self._asking(state):
+                return await direct.ainvoke(state, config)
 
         return _like(direct, run, arun)
 
     def small_reasoning(self, reasoning: ModelStep) -> ModelStep:
-        """The reasoning that has begun; where there is none, a new one."""
+        """The reasoning that has begun; where there is none that can be awaited, a new one."""
 
         def run(state: RunState, config: RunnableConfig) -> Update:
             begun = self._take(state)
-            if begun is None or not isinstance(begun.answer, Future):
+            answer = None if begun is None else begun.answer
+            if begun is None or not isinstance(answer, Future):
+                _end(begun)
                 return reasoning.invoke(state, config)
             try:
-                return {"small_reason": begun.answer.result()}
+                return {"small_reason": answer.result()}
             except BaseException:
-                begun.signal.stop()
+                begun.end()
                 raise
 
         async def arun(state: RunState, config: RunnableConfig) -> Update:
             begun = self._take(state)
-            if begun is None or not _of_this_loop(begun.answer):
+            answer = None if begun is None else begun.answer
+            if not _is_of_this_loop(answer):
+                _end(begun)
                 return await reasoning.ainvoke(state, config)
             # Cancelled here, the task is cancelled with it.
-            return {"small_reason": await begun.answer}  # type: ignore[misc]
+            return {"small_reason": await answer}
 
         return _like(reasoning, run, arun)
 
@@ -131,36 +163,23 @@ class Overlap:
         """The comparison; a reasoning that is not wanted then ends, and its cost is recorded."""
 
         def run(state: RunState, config: RunnableConfig) -> Update:
-            try:
+            with self._abandoned_if_failed(state):
                 update = verification.invoke(state, config)
-            except BaseException:
-                self._abandon(state)
-                raise
             if self._wanted(state, update) or (begun := self._take(state)) is None:
                 return update
-            begun.signal.stop()
             return update | {"small_overlap": self._ended(state, begun)}
 
         async def arun(state: RunState, config: RunnableConfig) -> Update:
-            try:
+            with self._abandoned_if_failed(state):
                 update = await verification.ainvoke(state, config)
-            except BaseException:
-                self._abandon(state)
-                raise
             if self._wanted(state, update) or (begun := self._take(state)) is None:
                 return update
-            begun.signal.stop()
             return update | {"small_overlap": await self._aended(state, begun)}
 
         return Step(verification.get_name(), run, arun)
 
-    def _begin(self, state: RunState, start: Callable[[StopSignal], Answer]) -> None:
-        run = self._run(state)
-        if not run.answered and run.answer is None:
-            run.answer = start(run.signal)
-
     def _in_a_thread(
-        self, state: RunState, config: RunnableConfig, signal: StopSignal
+        self, state: RunState, config: RunnableConfig, signal: StopSignal, context: Context
     ) -> Future[ModelCall]:
         result: Future[ModelCall] = Future()
 
@@ -171,39 +190,59 @@ class Overlap:
             except BaseException as error:  # noqa: BLE001  it is raised in the step that waits
                 result.set_exception(error)
 
-        # The context carries the run's callbacks.
-        threading.Thread(target=copy_context().run, args=(reason,), daemon=True).start()
+        threading.Thread(target=context.run, args=(reason,), daemon=True).start()
         return result
 
     def _in_a_task(
-        self, state: RunState, config: RunnableConfig, signal: StopSignal
+        self, state: RunState, config: RunnableConfig, signal: StopSignal, context: Context
     ) -> asyncio.Task[ModelCall]:
-        with signal.covering():  # the task takes the context as it is now
-            return asyncio.create_task(acall_model(self._agent, "reason", state["task"], config))
+        async def reason() -> ModelCall:
+            with signal.covering():
+                return await acall_model(self._agent, "reason", state["task"], config)
+
+        task = asyncio.get_running_loop().create_task(reason(), context=context)
+        # asyncio would log the error of one that nobody awaits any more.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
 
     def _ended(self, state: RunState, begun: _Run) -> ModelCall:
         """The stopped call. One whose model does not listen ends by itself, unheard."""
-        if self._listens() and isinstance(begun.answer, Future):
-            return begun.answer.result()
-        return self._unknown(state)
+        if isinstance(begun.answer, Future) and self._listens():
+            begun.signal.stop()
+            wait([begun.answer])
+        else:
+            begun.end()
+        return self._outcome(state, begun)
 
     async def _aended(self, state: RunState, begun: _Run) -> ModelCall:
-        if not isinstance(begun.answer, asyncio.Task):
-            return self._unknown(state)
+        answer = begun.answer
+        if not _is_of_this_loop(answer):
+            return await asyncio.to_thread(self._ended, state, begun)
+        begun.signal.stop()
         if not self._listens():
-            begun.answer.cancel()
-        with suppress(asyncio.CancelledError):
-            return await begun.answer
-        return self._unknown(state)
+            answer.cancel()
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+        return self._outcome(state, begun)
 
-    def _unknown(self, state: RunState) -> ModelCall:
-        """A stopped call of a model that does not say what it wrote."""
-        call = record(self._agent.role, "reason", Reply(0.0), state["task"])
-        return call | {"finish_reason": "cancelled"}
+    def _outcome(self, state: RunState, begun: _Run) -> ModelCall:
+        """The record of a call that was not wanted; its failure is no failure of the run."""
+        answer, role, task = begun.answer, self._agent.role, state["task"]
+        if answer is None or not answer.done() or answer.cancelled():
+            # Its model does not say what it wrote.
+            call = record(role, "reason", Reply(0.0), task)
+            return call | {"finish_reason": "cancelled"}
+        error = answer.exception()
+        if error is not None:
+            return record(role, "reason", failed(role, "reason", error), task)
+        return answer.result()
 
     def _listens(self) -> bool:
-        models = chat_models(self._agent.model)
-        return all(getattr(type(model), "listens_to_stop_signal", False) for model in models)
+        """Whether a stopped call ends at once; retries and fallbacks would call again."""
+        return getattr(type(unbound(self._agent.model)), "listens_to_stop_signal", False)
 
     @staticmethod
     def _wanted(state: RunState, update: Update) -> bool:
@@ -212,30 +251,59 @@ class Overlap:
         behind: Any = {**state, **update}
         return after_direct_verification(behind) == "small_reasoning"
 
-    def _run(self, state: RunState) -> _Run:
+    def _ready(self, state: RunState, start: Callable[[StopSignal], Answer]) -> None:
+        """The reasoning may begin; without effect once the run has ended."""
         with self._lock:
-            run = self._runs.setdefault(state["overlap"], _Run())
-            # Runs that were cancelled between two steps are left here.
-            while len(self._runs) > _MOST_RUNS:
-                _, oldest = self._runs.popitem(last=False)
-                oldest.signal.stop()
-        return run
+            if (run := self._runs.get(state.get("overlap", ""))) is not None:
+                run.start = start
+                run.begin()
+
+    @contextmanager
+    def _asking(self, state: RunState) -> Iterator[None]:
+        """While the large agent is asked, the reasoning begins as soon as it may."""
+        with self._lock:
+            if (run := self._runs.get(state.get("overlap", ""))) is not None:
+                run.asking = True
+                run.begin()
+        try:
+            yield
+        finally:
+            if run is not None:
+                run.asking = False
 
     def _take(self, state: RunState) -> _Run | None:
-        """Forget the run; its reasoning, if one has begun."""
+        """Forget the run; returns it if its reasoning has begun."""
         with self._lock:
-            run = self._runs.pop(state["overlap"], None)
+            run = self._runs.pop(state.get("overlap", ""), None)
         return run if run is not None and run.answer is not None else None
 
-    def _abandon(self, state: RunState) -> None:
-        begun = self._take(state)
-        if begun is not None:
-            begun.signal.stop()
-            if isinstance(begun.answer, asyncio.Task):
-                begun.answer.cancel()
+    @contextmanager
+    def _abandoned_if_failed(self, state: RunState) -> Iterator[None]:
+        """Nothing begins in a run that ends with an error, and what has begun ends."""
+        try:
+            yield
+        except BaseException:
+            _end(self._take(state))
+            raise
+
+    @contextmanager
+    def _abandoned_if_cancelled(self, state: RunState) -> Iterator[None]:
+        """The same, but errors leave the run as it is: the step is tried again."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            _end(self._take(state))
+            raise
 
 
-def _of_this_loop(answer: Answer | None) -> bool:
+def _end(run: _Run | None) -> None:
+    if run is not None:
+        run.end()
+
+
+def _is_of_this_loop(answer: Answer | None) -> TypeGuard[asyncio.Task[ModelCall]]:
     return isinstance(answer, asyncio.Task) and answer.get_loop() is asyncio.get_running_loop()
 
 

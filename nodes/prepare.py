@@ -5,10 +5,9 @@ there, and answer the next question.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, get_args
 from urllib.parse import urlparse
-from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
@@ -32,14 +31,14 @@ class PrepareStep(Protocol):
 
 
 def prepare(
-    *, allow_fetch: bool = False, digest: bool = False, overlap: bool = False
+    *, allow_fetch: bool = False, digest: bool = False, name_run: Callable[[], str] | None = None
 ) -> PrepareStep:
     """Make the step. It also reads the run's context, and puts its settings into the task.
 
     Args:
         allow_fetch: Whether http(s) images may be fetched; they are fetched once, here.
         digest: Whether to hash the images' pixels, for cache keys.
-        overlap: Whether the run gets a name, by which a reasoning that begins early is found.
+        name_run: Gives the run a name, by which a reasoning that begins early is found.
     """
 
     def step(state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
@@ -49,7 +48,7 @@ def prepare(
         task = read_task(state, allow_fetch=allow_fetch, digest=digest)
         if settings := run_settings(context):
             task["settings"] = settings
-        named = {"overlap": str(uuid4())} if overlap else {}
+        named = {"overlap": name_run()} if name_run else {}
         return {**_fresh_run(), **named, "task": task}
 
     return step

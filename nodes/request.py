@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import RunnableBinding, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphBubbleUp
 
 from ..models.capabilities import TakesTimeout
 from ..models.errors import ModelError
 from ..models.stop_signal import CallStoppedError
-from .chat_models import ChatModel, chat_models
+from .chat_models import ChatModel, chat_models, unbound
 from .retry import tried_again
 from .shortening import TooLong
 from .state import CallStyle, Role
@@ -138,10 +138,7 @@ def _settings(request: Request) -> dict[str, Any]:
 
 def _stops_by_itself(request: Request) -> bool:
     """Whether the model takes `timeout=` with a call, and then really stops computing."""
-    model = request.model
-    while type(model) is RunnableBinding:  # one call each; retries and fallbacks make more
-        model = model.bound
-    return isinstance(model, TakesTimeout)
+    return isinstance(unbound(request.model), TakesTimeout)
 
 
 def _check(message: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .ask import import_local_models
-from .errors import UsageError, reports_errors
+from .errors import RUN_FAILED, UsageError, reports_errors
 from .options import Debug, Json
 from .output import print_json
 
@@ -33,28 +33,57 @@ def bench(
     """Measure time: overhead, tokens computed twice, strategies, concurrency, each saving."""
     from ..models.pairs import load_pair
 
-    if out is not None and out.exists() and not out.is_dir():
-        raise UsageError(f"{str(out)!r} is a file; name a folder for --out.")
     loaded = load_pair(pair)
     import_local_models()
 
     from ..benchmarks.speed import measure_speed
-    from ..benchmarks.speed_report import write_speed
     from .rendering import Progress
+
+    if out is not None:
+        _make_folder(out)
 
     with tempfile.TemporaryDirectory() as pictures, Progress() as progress:
         records = measure_speed(loaded, Path(pictures), questions, progress.replace)
-    if out is not None:
-        files = write_speed(out, records, ["mai", *sys.argv[1:]])
-        if not any(file.suffix == ".png" for file in files):
-            typer.echo(
-                'No plot was drawn; install matplotlib with: pip install "langgraph-mai[plots]"',
-                err=True,
-            )
     if as_json:
         print_json([record.as_dict() for record in records])
     else:
         _show(records)
+    if out is not None:
+        _write(out, records)
+
+
+def _make_folder(out: Path) -> None:
+    """Before the measurement, which takes minutes and would be lost."""
+    from ..benchmarks.speed_report import make_folder
+
+    try:
+        if out.is_file():
+            raise UsageError(f"{str(out)!r} is a file; name a folder for --out.")
+        make_folder(out)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UsageError(
+            f"Nothing can be written to {str(out)!r} ({reason}); name another folder for --out."
+        ) from error
+
+
+def _write(out: Path, records: "list[Record]") -> None:
+    from ..benchmarks.speed_report import write_speed
+
+    try:
+        files = write_speed(out, records, ["mai", *sys.argv[1:]])
+    except OSError as error:
+        typer.echo(
+            f"The figures above could not be written to {str(out)!r} "
+            f"({error.strerror or type(error).__name__}); copy them from here.",
+            err=True,
+        )
+        raise typer.Exit(RUN_FAILED) from error
+    if not any(file.suffix == ".png" for file in files):
+        typer.echo(
+            'No plot was drawn; install matplotlib with: pip install "langgraph-mai[plots]"',
+            err=True,
+        )
 
 
 def _show(records: "list[Record]") -> None:
@@ -65,9 +94,13 @@ def _show(records: "list[Record]") -> None:
     for record in records:
         words, bound = GOALS.get(record.name, ("", None))
         sign = "<=" if words == "at most" else ">="
-        met = "met" if is_met(record) else "missed"
+        met = {True: "met", False: "missed", None: "not measured"}[is_met(record)]
         goal = "" if bound is None else f"{sign}{bound:g} {met}"
         unit = {"ms": " ms", "questions/s": "/s"}.get(record.unit, "")
         interval = "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
-        rows.append((record.name, f"{record.value:.3g}{unit}", interval, goal))
+        value = "none" if record.value is None else f"{record.value:.3g}{unit}"
+        rows.append((record.name, value, interval, goal))
     show_figures(rows)
+    for record in records:
+        if record.note:
+            typer.echo(f"{record.name}: {record.note}.")

@@ -7,6 +7,7 @@ import pytest
 from fakes import PROMPTS, models
 
 from langgraph_mai import Pair, create_mai, load_pair
+from langgraph_mai.benchmarks import speed
 from langgraph_mai.benchmarks.speed import critical_path, gains, measure_speed, recomputed
 from langgraph_mai.benchmarks.speed_floor import Rates, floors
 from langgraph_mai.benchmarks.speed_records import Record, median_record, ratio_record
@@ -19,6 +20,7 @@ from langgraph_mai.benchmarks.speed_runs import (
     pictures_every_time,
     questions,
     run,
+    run_one_by_one,
     with_settings,
 )
 
@@ -157,7 +159,54 @@ def test_pictures_every_time_keeps_nothing_and_puts_the_limits_back(demo, asked)
 
 def test_models_that_do_not_tell_their_tokens():
     pair = Pair("instant", InstantModel(answer="1"), InstantModel(answer="2"), PROMPTS)
-    assert recomputed(pair, [{}], [timed(1.0)]) == []
+    (record,) = recomputed(pair, [{}], [timed(1.0)])
+    assert record.value is None
+    assert "do not tell their tokens" in record.note
+
+
+def test_without_a_disputed_question_nothing_is_said_of_recomputing(demo, asked):
+    runs = [timed(1.0, "direct", call("small", "direct", 1.0))] * 2
+    (record,) = recomputed(demo, asked[:2], runs)
+    assert (record.value, record.questions) == (None, 0)
+    assert "none of the 2 questions was disputed" in record.note
+
+
+def test_speedups_compare_the_same_questions(monkeypatch):
+    async def one_by_one(_graph, given, _pair):
+        return [(1.0 if question["question"] == "0" else 0.5, 0.25) for question in given]
+
+    async def many(_graph, given, _pair, at_once):
+        assert len(given) >= at_once
+        return 0.1, 0.25
+
+    monkeypatch.setattr(speed, "run_one_by_one", one_by_one)
+    monkeypatch.setattr(speed, "run_many", many)
+    monkeypatch.setattr(speed, "AT_ONCE", (1, 8, 32))
+    pair = Pair("instant", InstantModel(answer="1"), InstantModel(answer="2"), PROMPTS)
+    given = [{"question": str(at)} for at in range(32)]
+    found = {one.name: one for one in speed.concurrency(pair, given, 1, lambda _: None)}
+    values = {name: (one.value, one.questions) for name, one in found.items()}
+    assert values["questions_per_second.1"] == (1.0, 1)
+    assert values["questions_per_second.without_batches.32"] == (10.0, 32)
+    assert values["speedup_8_over_1"] == (pytest.approx((1.0 + 7 * 0.5) / 8 / 0.1), 8)
+    assert values["speedup_32_over_1"] == (pytest.approx((1.0 + 31 * 0.5) / 32 / 0.1), 32)
+    assert values["gain.batching.32"] == (1.0, 32)
+    assert values["cpu_ms_per_question.8"] == (250.0, 8)
+
+
+async def test_questions_one_by_one_are_timed_each(demo, asked):
+    graph = create_mai(demo.small, demo.large, prompts=demo.prompts)
+    times = await run_one_by_one(graph, asked[:3], demo)
+    assert len(times) == 3
+    assert all(seconds > 0 and computed > 0 for seconds, computed in times)
+
+
+def test_the_overhead_is_of_one_question(monkeypatch, asked):
+    monkeypatch.setattr(speed, "_OVERHEAD_RUNS", 3)
+    pair = Pair("instant", InstantModel(answer="1"), InstantModel(answer="2"), PROMPTS)
+    records = speed.graph_overhead(pair, asked)
+    assert {record.questions for record in records} == {1}
+    assert all("3 runs" in record.note for record in records)
 
 
 def test_all_figures_of_the_demo_pair(demo, tmp_path):
@@ -177,10 +226,10 @@ def test_all_figures_of_the_demo_pair(demo, tmp_path):
         "first_token_ms.small.reused",
         "decode_ms_per_token.large",
         "questions_per_second.128",
-    } - set(found) <= {"prefix_recomputed_share"}  # where none of the three is disputed
+    } <= set(found)
     assert len(found) == len(records)
     assert found["wall_over_critical_path"].value >= 1.0
-    assert all(record.value >= 0 for record in records)
+    assert all(record.note if record.value is None else record.value >= 0 for record in records)
     assert "loading the models" in seen
 
 
@@ -220,6 +269,7 @@ def test_what_is_written(tmp_path):
         "low": 2.0,
         "high": 3.0,
         "questions": 9,
+        "note": "",
     }
     information = json.loads(files[2].read_text())
     assert information["command"] == ["mai", "bench"]

@@ -18,6 +18,7 @@ def _few_at_once(monkeypatch):
 
     monkeypatch.setattr(speed, "_REPEATS", 1)
     monkeypatch.setattr(speed, "_OVERHEAD_RUNS", 3)
+    monkeypatch.setattr(speed, "AT_ONCE", (1, 8, 32))
 
 
 def test_bench_prints_a_table_and_writes_files(tmp_path):
@@ -55,3 +56,50 @@ def test_a_file_for_out_is_bad_input(tmp_path):
     result = mai("bench", "--out", str(tmp_path / "file"))
     assert result.exit_code == 2
     assert "name a folder" in result.stderr
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Figures without a measurement; tells how often it would have been made."""
+    from langgraph_mai.benchmarks import speed
+    from langgraph_mai.benchmarks.speed_records import Record, missing_record
+
+    calls = []
+
+    def measure(*_args):
+        calls.append(1)
+        missing = missing_record("prefix_recomputed_share", "share", "nothing was disputed")
+        return [Record("graph_overhead_ms", 2.5, "ms", 2.0, 3.0, 1), missing]
+
+    monkeypatch.setattr(speed, "measure_speed", measure)
+    return calls
+
+
+@pytest.mark.parametrize("name", ["below/file", "x" * 300])
+def test_a_folder_that_cannot_be_written_is_told_before_the_measurement(tmp_path, measured, name):
+    (tmp_path / "below").write_text("")
+    result = mai("bench", "--out", str(tmp_path / name))
+    assert result.exit_code == 2
+    assert "--out" in result.stderr
+    assert measured == []
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_figures_are_printed_though_they_cannot_be_written(tmp_path, measured, words):
+    (tmp_path / "bench.json").mkdir()
+    result = mai("bench", "--out", str(tmp_path), *words)
+    assert result.exit_code == 1
+    assert "could not be written" in result.stderr
+    assert measured == [1]
+    assert "graph_overhead_ms" in result.stdout
+    if words:
+        assert json.loads(result.stdout)[0]["value"] == 2.5
+
+
+def test_a_figure_without_a_value_says_why(tmp_path, measured):
+    result = mai("bench", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "nothing was disputed" in result.stdout
+    record = json.loads((tmp_path / "bench.json").read_text())[1]
+    assert (record["value"], record["note"]) == (None, "nothing was disputed")
+    assert "nothing was disputed" in (tmp_path / "bench.md").read_text()
