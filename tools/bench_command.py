@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .ask import import_local_models
-from .errors import RUN_FAILED, UsageError, reports_errors
+from .errors import UsageError, reports_errors
+from .exit_codes import RUN_FAILED
 from .options import Debug, Json
 from .output import print_json
 

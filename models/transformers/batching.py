@@ -142,7 +142,7 @@ def answer_all(
     outputs: list[AIMessage] = []
     for group, configs in _groups(inputs, config, size):
         gathering = Gathering(len(group))
-        seats = [Seat(gathering, own["run_id"]) for own in configs]
+        seats = [_seat(gathering, own) for own in configs]
         with get_executor_for_config({"max_concurrency": len(group)}) as executor:
             outputs += executor.map(answer, seats, group, configs)
     return outputs
@@ -168,7 +168,7 @@ async def aanswer_all(
     outputs: list[Any] = []
     for group, configs in _groups(inputs, config, size):
         gathering = Gathering(len(group))
-        seats = [Seat(gathering, own["run_id"]) for own in configs]
+        seats = [_seat(gathering, own) for own in configs]
         # All of them end before the first error is raised, so that none runs on unseen.
         answers = map(answer, seats, group, configs)
         outputs += await asyncio.gather(*answers, return_exceptions=True)
@@ -178,14 +178,17 @@ async def aanswer_all(
     return outputs
 
 
+def _seat(gathering: Gathering, config: RunnableConfig) -> Seat:
+    run_id = config["run_id"] = config.get("run_id") or uuid7()
+    return Seat(gathering, run_id)
+
+
 def _groups(
     inputs: Inputs, config: Configs, size: int
 ) -> Iterator[tuple[Inputs, list[RunnableConfig]]]:
     if not inputs:
         return
     configs = get_config_list(config, len(inputs))
-    for own in configs:
-        own["run_id"] = own.get("run_id") or uuid7()
     size = min(size, configs[0].get("max_concurrency") or size)
     for start in range(0, len(inputs), size):
         yield inputs[start : start + size], configs[start : start + size]
