@@ -36,6 +36,8 @@ def test_its_other_blocks_are_known(page):
             assert yaml.safe_load(text)
         elif language == "json":
             assert json.loads(text)
+        elif language == "jsonl":
+            assert all(json.loads(line) for line in text.splitlines())
         else:
             assert language in {"python", "bash", "text", "mermaid", ""}
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import load_pair_config, load_prompts
-from .errors import RUN_FAILED, UsageError, reports_errors
+from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
+from .exit_codes import RUN_FAILED
 from .options import Debug, Json
 from .output import print_json
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from .entry import INTERRUPTED
+from .exit_codes import INTERRUPTED
 
 _LOG_SECONDS = 30.0
 

@@ -38,7 +38,7 @@ def runner(store, small, large, strategies=STRATEGIES, prompts=PROMPTS, **option
 
 
 def timeless(calls: list[dict]) -> list[dict]:
-    return [{**call, "seconds": 0} for call in calls]
+    return [{**call, "seconds": 0, "cached_tokens": 0} for call in calls]
 
 
 async def test_strategies_over_stored_calls_are_the_graphs_themselves(store, tmp_path):

@@ -114,7 +114,9 @@ async def test_a_reasoning_that_is_too_long_is_shortened_as_without_a_store(stor
         if wrapped:
             small, large = StoredModel(small, store, "small"), StoredModel(large, store, "large")
         output = await create_mai(small, large, prompts=PROMPTS).ainvoke(QUESTION)
-        return [{**call, "seconds": 0} for call in output["calls"]], output["route"]
+        return [{**call, "seconds": 0, "cached_tokens": 0} for call in output["calls"]], output[
+            "route"
+        ]
 
     plain, fresh, stored = [await run(wrapped) for wrapped in (False, True, True)]
     assert plain[0][-1]["cut"] == "front"
