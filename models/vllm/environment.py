@@ -13,6 +13,7 @@ from .main_script import LOG
 from .orphans import watched
 
 _KEPT = "kept"
+_CONFIG = "VLLM_LOGGING_CONFIG_PATH"
 _OWN_LOGGING = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_STREAM")
 
 INSTALL = (
@@ -49,6 +50,8 @@ def prepare() -> Path | None:
     os.environ.update(quiet_defaults())
     # Also where another process of this package started this one, and is named there.
     os.environ.update(watched(os.environ))
+    if _is_another_process_log():
+        del os.environ[_CONFIG]
     if any(os.environ.get(name) for name in _OWN_LOGGING) or _is_off("VLLM_CONFIGURE_LOGGING"):
         return None
     folder = private_folder("langgraph-mai-vllm-")
@@ -56,7 +59,7 @@ def prepare() -> Path | None:
     level = os.environ.get("VLLM_LOGGING_LEVEL") or "INFO"
     settings = folder / "logging.json"
     settings.write_text(json.dumps(_logging_settings(log, level.upper())), encoding="utf-8")
-    os.environ["VLLM_LOGGING_CONFIG_PATH"] = str(settings)
+    os.environ[_CONFIG] = str(settings)
     os.environ[LOG] = str(log)
     atexit.register(discard_log)
     return log
@@ -89,6 +92,12 @@ def discard_log() -> None:
     log = prepare() if prepare.cache_info().currsize else None
     if log is not None and not (log.parent / _KEPT).exists():
         shutil.rmtree(log.parent, ignore_errors=True)
+
+
+def _is_another_process_log() -> bool:
+    """Whether the settings for messages come from a process of this package that started this."""
+    config, log = os.environ.get(_CONFIG), os.environ.get(LOG)
+    return bool(config and log) and Path(str(config)).parent == Path(str(log)).parent
 
 
 def _is_off(name: str) -> bool:

@@ -95,3 +95,13 @@ def test_without_a_temporary_folder_it_is_said_what_to_set():
     code = f"import tempfile\ntempfile.tempdir = '/no/such/folder'\n{PREPARE}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "set TMPDIR to a folder that can be written to" in json.loads(done.stdout)["error"]
+
+
+def test_a_process_below_another_one_has_a_log_of_its_own():
+    above = prepared()
+    folder = above["log"].rpartition("/")[0]
+    found = prepared(
+        VLLM_LOGGING_CONFIG_PATH=f"{folder}/logging.json", LANGGRAPH_MAI_VLLM_LOG=above["log"]
+    )
+    assert found["log"]
+    assert found["log"] != above["log"]
