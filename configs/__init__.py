@@ -3,13 +3,16 @@
 from .config import ConfigError, list_pairs, list_prompts, load_pair_config, load_prompts
 from .model_pair import Backend, ModelConfig, PairConfig
 from .prompt_styles import PromptsConfig, StyleConfig, TransferConfig
+from .sparse_transfer import Keep, SparseTransfer
 
 __all__ = [
     "Backend",
     "ConfigError",
+    "Keep",
     "ModelConfig",
     "PairConfig",
     "PromptsConfig",
+    "SparseTransfer",
     "StyleConfig",
     "TransferConfig",
     "list_pairs",

@@ -1,6 +1,11 @@
 """What some chat models can do beyond chatting; nodes ask for it here, not for classes."""
 
-from typing import ClassVar, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+from langchain_core.messages import BaseMessage
+
+from .attention import Attention
 
 
 @runtime_checkable
@@ -8,3 +13,51 @@ class TakesTimeout(Protocol):
     """A model whose calls take `timeout=` in seconds, and really stop computing when it is over."""
 
     takes_timeout: ClassVar[bool]
+
+
+@runtime_checkable
+class GivesAttention(Protocol):
+    """A model that tells how much attention it pays to a stretch of a prompt.
+
+    It need not be a chat model: a checkpoint loaded to the wanted layer only is one too.
+    """
+
+    def attention(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        *,
+        layers: Sequence[int] | Literal["all"] | None = None,
+        query: int = -1,
+        heads: bool = False,
+        timeout: float | None = None,
+    ) -> Attention:
+        """Run the prompt as far as the highest wanted layer, and read the attention on a stretch.
+
+        Args:
+            messages: The prompt, as for a call.
+            span: The stretch, in characters of the last message's text (its text blocks joined).
+            layers: Which layers, 1 for the first; "all"; None for the one at the depth of layer 22
+                of 36.
+            query: Whose attention, counted from the prompt's end; it must lie behind the stretch.
+            heads: Whether the weights of single heads are wanted too.
+            timeout: Seconds that the pass may take, waiting included; loading does not count.
+
+        Raises:
+            ModelError: No such layer or query, a chat template that changes the text, or the pass
+                failed.
+            ContextLengthError: The prompt is longer than the model's context.
+            CallTimeoutError: It took longer than `timeout`.
+        """
+
+    async def aattention(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        *,
+        layers: Sequence[int] | Literal["all"] | None = None,
+        query: int = -1,
+        heads: bool = False,
+        timeout: float | None = None,
+    ) -> Attention:
+        """`attention` for the event loop. A caller that is cancelled gives up its place."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ..answers import AnswerType, Verdict
+from ..configs import Keep
 from .conversation import Conversation
 from .given import Given
 
@@ -35,6 +36,38 @@ CallKey = Literal[
 Fallback = CallKey | Literal["raw_text", "review"]
 
 
+class Selection(TypedDict):
+    """What sparse transfer handed over of a reasoning, and what choosing it cost.
+
+    Attributes:
+        keep: How the tokens were chosen; see `SparseTransfer`.
+        layer: The layer whose attention was read, 1 for the first; None if none was.
+        share: The share of the attention that was asked for.
+        reached: The share that the kept tokens hold; None if no attention was read.
+        kept_tokens: Tokens handed over, counted in the reasoning.
+        reasoning_tokens: Tokens of the reasoning.
+        reasoning: The reasoning they were chosen from (without a loop's repetitions, say).
+        spans: Its stretches that were handed over, as [start, end] in characters, in order.
+        text: What was handed over.
+        input_tokens: Tokens of the prompts that were read for it.
+        cached_tokens: How many of them came from a prefix cache.
+        seconds: Wall clock of the selection; the call's own `seconds` hold it too.
+    """
+
+    keep: Keep
+    layer: int | None
+    share: float
+    reached: float | None
+    kept_tokens: int
+    reasoning_tokens: int
+    reasoning: str
+    spans: list[list[int]]
+    text: str
+    input_tokens: int
+    cached_tokens: int
+    seconds: float
+
+
 class ModelCall(TypedDict):
     """One call of one model.
 
@@ -55,6 +88,7 @@ class ModelCall(TypedDict):
             context had room for the end of the reasoning only ("front").
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
+        selection: Of a "transfer" that was sparse: what was handed over; else missing.
     """
 
     role: Role
@@ -69,6 +103,7 @@ class ModelCall(TypedDict):
     finish_reason: str | None
     cut: Literal["length", "loop", "front"] | None
     error: str | None
+    selection: NotRequired[Selection]
 
 
 class Settings(TypedDict, total=False):
@@ -76,13 +111,17 @@ class Settings(TypedDict, total=False):
 
     Attributes:
         transfer: What of a reasoning is handed over.
+        sparse_layer: The layer that sparse transfer reads.
+        sparse_share: The share of the attention that it keeps.
         prompts: Name of a prompt set.
         timeout: Seconds that one model call may take.
         max_tokens: Limits on outputs, in tokens, by prompt style.
         free_text_overlap: Share of common words from which two free texts can agree.
     """
 
-    transfer: Literal["full"]
+    transfer: Literal["full", "sparse"]
+    sparse_layer: int
+    sparse_share: float
     prompts: str
     timeout: float
     max_tokens: dict[str, int]
