@@ -16,13 +16,14 @@ from ..nodes.context import MAIContext
 from ..nodes.large_agent import large_agent
 from ..nodes.overlap import Overlap, OverlapOption, check_overlap
 from ..nodes.prepare import prepare
-from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
+from ..nodes.reasoning_transfer import reasoning_transfer
 from ..nodes.respond import respond
 from ..nodes.retry import MODEL_RETRY
 from ..nodes.review import after_review
 from ..nodes.review import review as review_step
 from ..nodes.small_agent import small_agent, small_reasoning
 from ..nodes.state import MAIInput, MAIOutput, RunState
+from ..nodes.transfer_option import Attentive, Transfer, TransferOption
 from ..nodes.verification import (
     Verifier,
     after_direct_verification,
@@ -44,6 +45,7 @@ def create_mai(
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
+    selector: Attentive | None = None,
     review: bool = False,
     overlap: OverlapOption = None,
     timeout: float | None = None,
@@ -68,11 +70,16 @@ def create_mai(
             setting; others keep their own.
         verifier: Compares two answers: a function from two `Answer`s to a verdict, or a `Judge`.
             The default, `agree`, compares by type and value. One that fails counts as abstaining.
-        transfer: What of the reasoning is handed to the large model: "full", or a function from
-            the reasoning to what is handed over. If it fails or returns nothing, the large model's
-            direct answer stands. With `cache`, it is also called to look a call up, so it must
-            return the same for the same reasoning, and soon. Failures of a verifier or a transfer
-            are in `calls`, with their `error`.
+        transfer: What of the reasoning is handed to the large model: "full", "sparse" (the tokens
+            that it attends to most, see `SparseTransfer`; one of those says more exactly which), or
+            a function from the reasoning to what is handed over. If it fails or returns nothing,
+            the large model's direct answer stands. With `cache`, a function is also called to look
+            a call up, so it must return the same for the same reasoning, and soon. Failures of a
+            verifier or a transfer are in `calls`, with their `error`.
+        selector: Who gives the attention for sparse transfer in the large model's place: a
+            `ChatTransformers` of the same weights, where the large model is on a server, say, or
+            the small model. A run's context can ask for sparse transfer too, so it may be given
+            with any `transfer`.
         review: Whether a person is asked where the answers still differ after the reasoning: the
             run is interrupted, and resumed with the answer (`Command(resume="4")`) or with an
             empty text to go on to the transfer. It needs a checkpointer, here or in a parent.
@@ -97,13 +104,13 @@ def create_mai(
         connection are tried again, twice at most.
 
     Raises:
-        ConfigError: Unknown prompts, a string model without langchain, or a value of a kind that
-            the option does not take.
+        ConfigError: Unknown prompts, a string model without langchain, sparse transfer without a
+            model that gives attention, or a value of a kind that the option does not take.
     """
     options = Options.read(small, large, prompts, timeout, allow_fetch, cache, "mai")
     verifier = agree if verifier is None else verifier
     check_verifier(verifier)
-    check_transfer(transfer)
+    handing = TransferOption.read(transfer, selector, reader=options.large, small=options.small)
     check_overlap(overlap)
     ahead = Overlap(options.small) if overlap else None
 
@@ -113,7 +120,12 @@ def create_mai(
     name_run = ahead.name_run if ahead else None
     graph.add_node(
         "prepare",
-        prepare(allow_fetch=allow_fetch, digest=cache is not None, name_run=name_run),
+        prepare(
+            allow_fetch=allow_fetch,
+            digest=cache is not None,
+            name_run=name_run,
+            check_settings=handing.check_settings,
+        ),
     )
     first, second = small_agent(options.small), large_agent(options.large)
     reasoning = small_reasoning(options.small)
@@ -128,7 +140,7 @@ def create_mai(
     graph.add_node("verification", verified, retry_policy=MODEL_RETRY)
     options.add(graph, reasoning)
     graph.add_node("reasoning_verification", reasoning_verified, retry_policy=MODEL_RETRY)
-    options.add(graph, reasoning_transfer("small", options.large, transfer))
+    options.add(graph, reasoning_transfer("small", handing))
     graph.add_node("respond", respond(name))
 
     graph.add_edge(START, "prepare")

@@ -59,7 +59,9 @@ def cache_policy(step: ModelStep, strategy: str) -> CachePolicy[Callable[[RunSta
 
     The key is a hash of the strategy (LangGraph stores with a call which step comes next), the
     model and its settings, the prompts and the prompt style, the question
-    with its choices and answer type, the images' pixels, and the text that the prompt quotes.
+    with its choices and answer type, the images' pixels, and the text that the prompt quotes. Of
+    sparse transfer it holds how tokens are selected and by whose attention, so that a call is found
+    without selecting them again.
     """
     fixed = [
         strategy,
@@ -67,11 +69,16 @@ def cache_policy(step: ModelStep, strategy: str) -> CachePolicy[Callable[[RunSta
         step.agent.prompts.model_dump(),
         step.style,
     ]
+    known: dict[int, list[Any]] = {}  # once a model: one that says nothing equals itself at least
 
     def key(state: RunState) -> str:
         task: Any = {**state["task"], "images": None}
-        content = json.dumps([*fixed, task, step.quotes(state)], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()
+        content = [*fixed, task, step.quotes(state)]
+        if selecting := step.selects(state):
+            sparse, models = selecting
+            content.append(sparse.model_dump())
+            content += [known.setdefault(id(model), _identity(model)) for model in models]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     return CachePolicy(key_func=key)
 
@@ -91,7 +98,8 @@ def _identity(model: Any) -> list[Any]:
         return ["bound", _written([model.kwargs, chosen]), _identity(model.bound)]
     if isinstance(model, RunnableWithFallbacks):
         return ["fallbacks", *map(_identity, model.runnables)]
-    parameters = model._identifying_params  # LangChain's hook for exactly this
+    # LangChain's hook for exactly this; what gives attention alone need not have it.
+    parameters = getattr(model, "_identifying_params", None)
     known = _written(parameters) if parameters else str(uuid4())
     return [type(model).__module__, type(model).__qualname__, known]
 

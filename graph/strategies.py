@@ -13,11 +13,18 @@ from ..nodes.chat_models import ChatModel
 from ..nodes.context import MAIContext
 from ..nodes.large_agent import large_agent, large_reasoning
 from ..nodes.prepare import prepare
-from ..nodes.reasoning_transfer import Transfer, check_transfer, reasoning_transfer
+from ..nodes.reasoning_transfer import reasoning_transfer
 from ..nodes.respond import respond
 from ..nodes.small_agent import small_agent, small_reasoning
-from ..nodes.state import MAIInput, MAIOutput, RunState
+from ..nodes.state import MAIInput, MAIOutput, Role, RunState
 from ..nodes.step import ModelStep
+from ..nodes.transfer_option import (
+    Attentive,
+    Transfer,
+    TransferOption,
+    check_selector,
+    check_transfer,
+)
 from ..nodes.verification import Verifier, check_verifier
 from .build import MAIGraph, create_mai
 from .options import Options
@@ -37,6 +44,13 @@ Strategy = Literal[
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
+# Whose reasoning is read, and by whom.
+_TRANSFERS: dict[str, tuple[Role, Role]] = {
+    "small_two_stage": ("small", "small"),
+    "large_two_stage": ("large", "large"),
+    "full_transfer": ("small", "large"),
+}
+
 
 def create_strategy(
     name: str,
@@ -46,6 +60,7 @@ def create_strategy(
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
+    selector: Attentive | None = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
     checkpointer: Checkpointer = None,
@@ -65,7 +80,9 @@ def create_strategy(
         large: The large model; not called by the strategies of the small one.
         prompts: The texts around a question.
         verifier: Compares two answers; only `mai` does.
-        transfer: What of a reasoning is handed over.
+        transfer: What of a reasoning is handed over; strategies without a transfer have no use
+            for it.
+        selector: Who gives the attention for sparse transfer; None for whoever reads the reasoning.
         timeout: Seconds that one model call may take.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph.
@@ -73,8 +90,9 @@ def create_strategy(
         cache: Stores model calls; strategies do not share them.
 
     Raises:
-        ConfigError: No such strategy, unknown prompts, a string model without langchain, or a
-            value of a kind that the option does not take.
+        ConfigError: No such strategy, unknown prompts, a string model without langchain, sparse
+            transfer without a model that gives attention, or a value of a kind that the option does
+            not take.
     """
     if name not in STRATEGIES:
         raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
@@ -85,6 +103,7 @@ def create_strategy(
             prompts=prompts,
             verifier=verifier,
             transfer=transfer,
+            selector=selector,
             timeout=timeout,
             allow_fetch=allow_fetch,
             checkpointer=checkpointer,
@@ -94,14 +113,21 @@ def create_strategy(
     options = Options.read(small, large, prompts, timeout, allow_fetch, cache, name)
     if verifier is not None:
         check_verifier(verifier)
-    check_transfer(transfer)
+    handing = _handing(name, options, transfer, selector)
     graph = StateGraph(
         RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
     )
-    graph.add_node("prepare", prepare(allow_fetch=allow_fetch, digest=cache is not None))
+    graph.add_node(
+        "prepare",
+        prepare(
+            allow_fetch=allow_fetch,
+            digest=cache is not None,
+            check_settings=handing.check_settings if handing else None,
+        ),
+    )
     graph.add_edge(START, "prepare")
     last = "prepare"
-    for step in _steps(name, options, transfer):
+    for step in _steps(name, options, handing):
         options.add(graph, step)
         graph.add_edge(last, step.get_name())
         last = step.get_name()
@@ -111,18 +137,35 @@ def create_strategy(
     return options.compile(graph, checkpointer, store, name)
 
 
-def _steps(name: str, options: Options, transfer: Transfer) -> list[ModelStep]:
+def _handing(
+    name: str, options: Options, transfer: Transfer, selector: Attentive | None
+) -> TransferOption | None:
+    """How a strategy hands a reasoning over; None if it does not."""
+    check_transfer(transfer)
+    check_selector(selector)
+    if name not in _TRANSFERS:
+        return None
+    _, reader = _TRANSFERS[name]
+    agents = {"small": options.small, "large": options.large}
+    return TransferOption.read(transfer, selector, reader=agents[reader], small=options.small)
+
+
+def _steps(name: str, options: Options, handing: TransferOption | None) -> list[ModelStep]:
     """A strategy's model calls, one after the other."""
     small, large = options.small, options.large
-    strategies: dict[str, list[ModelStep]] = {
-        "small_direct": [small_agent(small)],
-        "small_explain": [small_agent(small, "explain")],
-        "small_reason": [small_reasoning(small)],
-        "large_direct": [large_agent(large)],
-        "large_explain": [large_agent(large, "explain")],
-        "large_reason": [large_reasoning(large)],
-        "small_two_stage": [small_reasoning(small), reasoning_transfer("small", small, transfer)],
-        "large_two_stage": [large_reasoning(large), reasoning_transfer("large", large, transfer)],
-        "full_transfer": [small_reasoning(small), reasoning_transfer("small", large, transfer)],
+    strategies: dict[str, ModelStep] = {
+        "small_direct": small_agent(small),
+        "small_explain": small_agent(small, "explain"),
+        "small_reason": small_reasoning(small),
+        "large_direct": large_agent(large),
+        "large_explain": large_agent(large, "explain"),
+        "large_reason": large_reasoning(large),
+        "small_two_stage": small_reasoning(small),
+        "large_two_stage": large_reasoning(large),
+        "full_transfer": small_reasoning(small),
     }
-    return strategies[name]
+    steps = [strategies[name]]
+    if handing:
+        source, _ = _TRANSFERS[name]
+        steps.append(reasoning_transfer(source, handing))
+    return steps

@@ -9,6 +9,7 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFall
 from langchain_core.runnables.base import RunnableBindingBase
 
 from ..configs import ConfigError
+from ..models.capabilities import GivesAttention
 
 ChatModel = Runnable[LanguageModelInput, AIMessage]
 """A chat model, or one after `.bind()`, `.with_config()`, `.with_retry()`, `.with_fallbacks()`."""
@@ -31,6 +32,18 @@ def unbound(model: Any) -> Any:
     while type(model) is RunnableBinding:
         model = model.bound
     return model
+
+
+def gives_attention(model: Any) -> GivesAttention | None:
+    """What gives a model's attention, through its wrappers; None if nothing does.
+
+    Of a model with fallbacks, its first one counts.
+    """
+    if isinstance(model, RunnableBindingBase):
+        return gives_attention(model.bound)
+    if isinstance(model, RunnableWithFallbacks):
+        return gives_attention(model.runnable)
+    return model if isinstance(model, GivesAttention) and not isinstance(model, type) else None
 
 
 def check_chat_model(model: Any, name: str) -> None:

@@ -11,7 +11,7 @@ from .errors import MAIInputError
 from .state import Settings
 
 _LIMITS: tuple[Literal["direct", "reason", "transfer"], ...] = ("direct", "reason", "transfer")
-_MOST_TOKENS = 2**31 - 1
+_MOST_TOKENS = _MOST_LAYERS = 2**31 - 1
 
 # Once: LangGraph's server makes contexts on its event loop, where no folder may be read.
 _PROMPT_SETS = tuple(list_prompts())
@@ -24,7 +24,10 @@ class MAIContext(BaseModel):
     field `mai` (an `MAIContext` or a dict), or else from fields of the same names.
 
     Attributes:
-        transfer: What of the reasoning is handed to the large model.
+        transfer: What of the reasoning is handed to the large model: "full", or "sparse" where the
+            graph has a model that gives attention.
+        sparse_layer: The layer whose attention sparse transfer reads, 1 for the first.
+        sparse_share: The share of the attention that it keeps, above 0, at most 1.
         prompts: A prompt set of configs/prompts, by name.
         answer_type: What kind of answer is expected, where the input does not say.
         timeout: Seconds that one model call may take.
@@ -40,10 +43,24 @@ class MAIContext(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    transfer: Literal["full"] | None = Field(
+    transfer: Literal["full", "sparse"] | None = Field(
         default=None,
         description="What of the reasoning the large model reads. Empty: as the graph was made.",
-        examples=["full"],
+        examples=["full", "sparse"],
+    )
+    sparse_layer: int | None = Field(
+        default=None,
+        gt=0,
+        le=_MOST_LAYERS,
+        description="Sparse transfer: the layer whose attention is read, 1 for the first.",
+        examples=[22],
+    )
+    sparse_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Sparse transfer: the share of the attention that is kept.",
+        examples=[0.8],
     )
     prompts: str | None = Field(
         default=None,
@@ -148,6 +165,8 @@ def run_settings(context: MAIContext) -> Settings:
     limits = {style: getattr(context, f"max_tokens_{style}") for style in _LIMITS}
     settings: dict[str, Any] = {
         "transfer": context.transfer,
+        "sparse_layer": context.sparse_layer,
+        "sparse_share": context.sparse_share,
         "prompts": context.prompts,
         "timeout": context.timeout,
         "max_tokens": {style: limit for style, limit in limits.items() if limit} or None,

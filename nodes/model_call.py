@@ -89,16 +89,23 @@ async def aask(
 
 def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str = "") -> Request:
     """The request of a call: prompt, images and limits."""
-    agent = _with_settings(agent, task)
-    limits = task.get("settings", {}).get("max_tokens", {})
+    agent = with_settings(agent, task)
     return Request(
         model=agent.model,
         role=agent.role,
         style=style,
         messages=task_messages(agent, style, task, reasoning),
-        max_tokens=limits.get(style, getattr(agent.prompts, style).max_tokens),
+        max_tokens=answer_limit(agent, style, task),
         timeout=agent.timeout,
     )
+
+
+def answer_limit(agent: Agent, style: PromptStyle, task: Task) -> int:
+    """How long an output may be, in tokens."""
+    limits = task.get("settings", {}).get("max_tokens", {})
+    prompts = with_settings(agent, task).prompts
+    limit: int = limits.get(style, getattr(prompts, style).max_tokens)
+    return limit
 
 
 def task_messages(
@@ -115,7 +122,7 @@ def task_messages(
     return build_messages(prompts, blocks, question, instruction)
 
 
-def _with_settings(agent: Agent, task: Task) -> Agent:
+def with_settings(agent: Agent, task: Task) -> Agent:
     """The agent, as the run's context wants it."""
     settings = task.get("settings", {})
     if prompts := settings.get("prompts"):

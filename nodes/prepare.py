@@ -18,7 +18,7 @@ from .asked_message import message_pictures, message_question
 from .context import MAIContext, read_context, run_settings
 from .errors import MAIInputError
 from .prompts import LETTERS
-from .state import CallKey, RunState, Task
+from .state import CallKey, RunState, Settings, Task
 from .step import Update
 
 
@@ -31,7 +31,11 @@ class PrepareStep(Protocol):
 
 
 def prepare(
-    *, allow_fetch: bool = False, digest: bool = False, name_run: Callable[[], str] | None = None
+    *,
+    allow_fetch: bool = False,
+    digest: bool = False,
+    name_run: Callable[[], str] | None = None,
+    check_settings: Callable[[Settings], None] | None = None,
 ) -> PrepareStep:
     """Make the step. It also reads the run's context, and puts its settings into the task.
 
@@ -39,14 +43,18 @@ def prepare(
         allow_fetch: Whether http(s) images may be fetched; they are fetched once, here.
         digest: Whether to hash the images' pixels, for cache keys.
         name_run: Gives the run a name, by which a reasoning that begins early is found.
+        check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
     """
 
     def step(state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
         context = read_context(runtime.context)
         if (state.get("answer_type") or "auto") == "auto":
             state = {**state, "answer_type": context.answer_type}
+        settings = run_settings(context)
+        if check_settings:
+            check_settings(settings)
         task = read_task(state, allow_fetch=allow_fetch, digest=digest)
-        if settings := run_settings(context):
+        if settings:
             task["settings"] = settings
         named = {"overlap": name_run()} if name_run else {}
         return {**_fresh_run(), **named, "task": task}

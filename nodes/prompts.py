@@ -16,6 +16,8 @@ Style = Literal["direct", "explain", "reason"]
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+_REASONING = "{reasoning}"
+
 
 def question_text(prompts: PromptsConfig, question: str, choices: Sequence[str] = ()) -> str:
     """The question and its choices: the part of the text that all prompts share.
@@ -38,7 +40,23 @@ def style_instruction(prompts: PromptsConfig, style: Style, answer_type: str) ->
 def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: str) -> str:
     """The last part of a prompt that hands over a finished reasoning and asks for the answer."""
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
-    return instruction.replace("{reasoning}", reasoning.strip())
+    return instruction.replace(_REASONING, reasoning.strip())
+
+
+def reasoning_span(
+    prompts: PromptsConfig, question: str, reasoning: str, answer_type: str
+) -> tuple[int, int]:
+    """Where a reasoning stands in the text of the prompt that hands it over, as (start, end).
+
+    Args:
+        prompts: The texts around a question.
+        question: What `question_text` returned.
+        reasoning: The reasoning.
+        answer_type: What kind of answer is expected.
+    """
+    instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
+    start = len(question) + instruction.index(_REASONING)
+    return start, start + len(reasoning.strip())
 
 
 def build_messages(

@@ -180,7 +180,17 @@ def _failed(request: Request, error: Exception, seconds: float) -> Reply:
     else:
         reason = error
     reply = failed(request.role, request.style, reason, seconds)
+    return replace(reply, too_long=too_long(error, request.max_tokens))
+
+
+def too_long(error: Exception, answer: int) -> TooLong | None:
+    """What an error says of a prompt that was too long; None if that was not what went wrong.
+
+    Args:
+        error: What a model raised.
+        answer: Tokens that the answer may have.
+    """
     if not isinstance(error, ContextOverflowError):
-        return reply
+        return None
     limit, length = getattr(error, "limit", None), getattr(error, "length", None)
-    return replace(reply, too_long=TooLong(limit, length, request.max_tokens))
+    return TooLong(limit, length, answer)

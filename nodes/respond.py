@@ -9,7 +9,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .errors import MAIError
-from .state import CallKey, Fallback, ModelCall, Route, RunState, Task
+from .state import CallKey, Fallback, ModelCall, Route, RunState, Selection, Task
 from .step import PlainStep, Update, emit
 
 Calls = Mapping[CallKey, ModelCall]
@@ -98,12 +98,17 @@ def _as_written(reviewed: str, task: Task) -> str:
 
 
 def _usage(calls: list[ModelCall]) -> UsageMetadata | None:
-    """Tokens over all calls; None if no model counts them."""
+    """Tokens over all calls; None if no model counts them.
+
+    Prompts that were read to select tokens count as read, like those of the calls.
+    """
     if all(call["output_tokens"] is None for call in calls):
         return None
-    read = sum(call["input_tokens"] or 0 for call in calls)
+    selections = [call["selection"] for call in calls if "selection" in call]
+    prompts: list[ModelCall | Selection] = [*calls, *selections]
+    read = sum(prompt["input_tokens"] or 0 for prompt in prompts)
+    cached = sum(prompt["cached_tokens"] or 0 for prompt in prompts)
     written = sum(call["output_tokens"] or 0 for call in calls)
-    cached = sum(call["cached_tokens"] or 0 for call in calls)
     return UsageMetadata(
         input_tokens=read,
         output_tokens=written,

@@ -45,7 +45,7 @@ class Selection(TypedDict):
         share: The share of the attention that was asked for.
         reached: The share that the kept tokens hold; None if no attention was read.
         kept_tokens: Tokens handed over, counted in the reasoning.
-        reasoning_tokens: Tokens of the reasoning.
+        reasoning_tokens: Tokens of the reasoning, special ones left aside.
         reasoning: The reasoning they were chosen from (without a loop's repetitions, say).
         spans: Its stretches that were handed over, as [start, end] in characters, in order.
         text: What was handed over.
@@ -88,7 +88,8 @@ class ModelCall(TypedDict):
             context had room for the end of the reasoning only ("front").
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
-        selection: Of a "transfer" that was sparse: what was handed over; else missing.
+        selection: Of a "transfer" that was sparse: what was handed over; else, and if the call
+            failed, missing.
     """
 
     role: Role
@@ -201,7 +202,7 @@ class MAIOutput(TypedDict):
     Attributes:
         answer: The answer, as people write it.
         messages: The conversation with one new AIMessage, the answer; its usage is the sum over
-            all calls.
+            all calls, the prompts read for a `Selection` included.
         route: How far the run went: the direct answers agreed, the small agent reasoned, or its
             reasoning was transferred.
         fallback: What stood in where the step that should have answered could not: the key of

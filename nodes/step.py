@@ -1,16 +1,20 @@
 """A step of the graph that runs natively both ways, under `invoke` and under `ainvoke`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_stream_writer
 from typing_extensions import override
 
+from ..configs import SparseTransfer
 from .model_call import Agent, PromptStyle
 from .state import RunState
 
 Update = dict[str, Any]
+
+Selecting = tuple[SparseTransfer, Sequence[Any]]
+"""How tokens of a reasoning are selected, and the models whose attention is read for it."""
 
 
 class PlainStep(Protocol):
@@ -58,6 +62,7 @@ class ModelStep(Step):
         agent: Who is asked.
         style: The prompt style.
         quotes: What of the state goes into the prompt beside the task: texts of other calls.
+        selects: How tokens of that text are selected before; None if all of it goes in.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class ModelStep(Step):
         arun: Callable[[RunState, RunnableConfig], Awaitable[Update]],
         *,
         quotes: Callable[[RunState], str] = lambda _state: "",
+        selects: Callable[[RunState], Selecting | None] = lambda _state: None,
     ) -> None:
         def run_stage(state: RunState, config: RunnableConfig) -> Update:
             self._announce()
@@ -82,6 +88,7 @@ class ModelStep(Step):
         self.agent = agent
         self.style = style
         self.quotes = quotes
+        self.selects = selects
 
     def _announce(self) -> None:
         emit(
