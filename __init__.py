@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .configs import ConfigError, PromptsConfig, load_prompts
+    from .configs import ConfigError, PromptsConfig, SparseTransfer, load_prompts
     from .graph import ChatMAI, create_mai, create_mai_batch, create_strategy
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 _HOME = {
     "ConfigError": "configs",
     "PromptsConfig": "configs",
+    "SparseTransfer": "configs",
     "load_prompts": "configs",
     "ChatMAI": "graph",
     "create_mai": "graph",
@@ -73,6 +74,7 @@ __all__ = [
     "PromptsConfig",
     "RelayPlanner",
     "Route",
+    "SparseTransfer",
     "__version__",
     "create_mai",
     "create_mai_batch",

@@ -10,7 +10,7 @@ Keep = Literal["attention", "sentences", "last", "random", "small"]
 
 
 class SparseTransfer(Frozen):
-    """How sparse transfer selects tokens (the paper's section on sparse reasoning transfer, Table 9).
+    """How sparse transfer selects tokens (the paper's sparse reasoning transfer, Table 9).
 
     The attention that one position of the transfer prompt pays to the tokens of the reasoning, at
     one layer and in the mean over its heads, says how much each token matters. The smallest set of

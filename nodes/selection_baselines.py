@@ -52,7 +52,7 @@ def keep_sentences(pieces: Sequence[Piece], budget: int, text: str) -> list[int]
     sentences.sort(key=lambda numbers: -_mean_weight(pieces, numbers))
     if whole := _fill(pieces, budget, sentences):
         return whole
-    best = set(sentences[0])
+    best = set(sentences[0]) if sentences else set()
     order = sorted(heaviest_first(pieces), key=lambda number: number not in best)
     return _fill(pieces, budget, ([number] for number in order))
 

@@ -1,10 +1,12 @@
 """A chat model that answers from a script, and prompts that it can tell apart."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
@@ -12,6 +14,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import Field
 
 from langgraph_mai.configs import PromptsConfig
+from langgraph_mai.models.attention import Attention
+from langgraph_mai.models.errors import ContextLengthError, ModelError
 
 PROMPTS = PromptsConfig.model_validate(
     {
@@ -123,6 +127,72 @@ class StreamingModel(ScriptedModel):
             if run_manager:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
+
+
+LAYERS = 4
+
+
+class AttentiveModel(StreamingModel):
+    """The same, and it attends to words: each is a token, with the white space before it.
+
+    Attributes:
+        attends: The weight of a word, by the word and its layer; or an exception.
+        room: Words that a prompt may have.
+        pause: Seconds that a pass takes.
+        passes: The stretch that was asked for, and the other arguments, of every pass so far.
+        given_up: How many passes were cancelled.
+    """
+
+    attends: Any = lambda word, layer: float(word.strip("[]") in {"Answer:", "no"})
+    room: int = 10_000
+    pause: float = 0.0
+    passes: list[dict[str, Any]] = Field(default_factory=list)
+    given_up: int = 0
+
+    def attention(
+        self, messages, span, *, layers=None, query=-1, heads=False, timeout=None
+    ) -> Attention:
+        time.sleep(self.pause)
+        return self._attention(messages, span, layers, query, timeout)
+
+    async def aattention(
+        self, messages, span, *, layers=None, query=-1, heads=False, timeout=None
+    ) -> Attention:
+        try:
+            await asyncio.sleep(self.pause)
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
+        return await asyncio.to_thread(self._attention, messages, span, layers, query, timeout)
+
+    def _attention(self, messages, span, layers, query, timeout) -> Attention:
+        text, (start, end) = str(messages[-1].text), span
+        asked = {"stretch": text[start:end], "layers": layers, "query": query, "timeout": timeout}
+        self.passes.append(asked)
+        if isinstance(self.attends, Exception):
+            raise self.attends
+        layer = 2 if layers is None else layers[0]
+        if layer > LAYERS:
+            raise ModelError(f"The model has {LAYERS} layers, and no layer {layer}.")
+        words = list(re.finditer(r"\s*\S+|\s+$", text))
+        if len(words) > self.room:
+            raise ContextLengthError("It is too long.", limit=self.room, length=len(words))
+        inside = [word for word in words if start < word.end() and word.start() < end]
+        weights = [[self.attends(word.group().strip(), layer) for word in inside]]
+        return Attention(
+            token_ids=tuple(range(len(inside))),
+            spans=tuple(
+                (max(word.start(), start) - start, min(word.end(), end) - start) for word in inside
+            ),
+            special=tuple(word.group().strip() == "<end>" for word in inside),
+            layers=(layer,),
+            weights=np.array(weights, dtype=np.float32),
+            heads=None,
+            query=len(words) + query,
+            input_tokens=len(words),
+            cached_tokens=3,
+            seconds=self.pause,
+        )
 
 
 class ScriptedPlanner(BaseChatModel):

@@ -4,7 +4,7 @@ import pytest
 from fakes import PROMPTS, ScriptedModel, models
 from langchain_core.output_parsers import StrOutputParser
 
-from langgraph_mai import ConfigError, Judge, create_mai, create_strategy
+from langgraph_mai import ConfigError, Judge, SparseTransfer, create_mai, create_strategy
 
 
 async def later(*_texts):
@@ -39,7 +39,9 @@ def model():
         ("verifier", "judge", "`verifier` must be a function of two answers"),
         ("verifier", later, "`verifier` must be a plain function"),
         ("verifier", LaterToo(), "`verifier` must be a plain function"),
-        ("transfer", "sparse", '`transfer` must be "full" or a function'),
+        ("transfer", "half", '`transfer` must be "full", "sparse", a SparseTransfer or a function'),
+        ("transfer", SparseTransfer, "not <class"),
+        ("transfer", "sparse", "Sparse transfer needs attention, which the large model"),
         ("transfer", None, "not None"),
         ("transfer", later, "`transfer` must be a plain function"),
         ("cache", True, "`cache` must be a LangGraph cache"),
