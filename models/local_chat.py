@@ -4,7 +4,6 @@ import asyncio
 import queue
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -18,7 +17,8 @@ from pydantic import Field, model_validator
 
 from .completion import Piece, chat_chunk
 from .images import block_image, shrink_image
-from .local_call import LocalCall, check_timeout
+from .local_call import LocalCall
+from .timed_call import check_timeout, start_in_thread
 
 # Every chat model of LangChain is given these; a local one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
@@ -132,14 +132,7 @@ class LocalChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        call = self._start(messages, stop, None, kwargs)
-        try:
-            done, _ = wait([call.future], timeout=call.remaining())
-            if not done:
-                raise call.too_slow()
-            return call.result()
-        finally:
-            call.cancel()
+        return self._start(messages, stop, None, kwargs).result()
 
     async def _agenerate(
         self,
@@ -149,14 +142,7 @@ class LocalChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = await self._astart(messages, stop, None, kwargs)
-        try:
-            async with asyncio.timeout(call.remaining()):
-                await asyncio.wrap_future(call.future)
-            return call.result()
-        except TimeoutError as error:
-            raise call.too_slow() from error
-        finally:
-            call.cancel()
+        return await call.aresult()
 
     def _stream(
         self,
@@ -230,13 +216,8 @@ class LocalChat(BaseChatModel):
         """
 
     async def _astart(self, *arguments: Any) -> LocalCall:
-        """`_start` in a thread. If the caller is cancelled meanwhile, so is the call it starts."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self._start, *arguments))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            starting.add_done_callback(_cancel_started)
-            raise
+        """`_start` in a thread; a caller that is cancelled meanwhile cancels the call too."""
+        return await start_in_thread(self._start, *arguments)
 
 
 def own_settings(kind: type[BaseChatModel]) -> set[str]:
@@ -250,8 +231,3 @@ async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: LocalCall) ->
             return await pieces.get()
     except TimeoutError as error:
         raise call.too_slow() from error
-
-
-def _cancel_started(starting: "asyncio.Future[LocalCall]") -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        starting.result().cancel()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LanguageModelInput
@@ -11,6 +11,8 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables.config import RunnableConfig
 from pydantic import Field
 
+from .attention import Attention
+from .attention_reader import AttentionReader, AttentionRequest
 from .chat_format import chat_turns
 from .completion import Piece, Settings
 from .errors import ModelError
@@ -21,7 +23,11 @@ from .transformers.batching import aanswer_all, answer_all, current_seat, taking
 from .transformers.loaded_models import get_engine, release_engine
 from .transformers.model_spec import ModelSpec
 from .transformers.rows import Row, Sharing
+from .wanted_layers import Layers, wanted_layers
 from .weights import model_weights
+
+if TYPE_CHECKING:
+    from .transformers.engine import Engine
 
 __all__ = ["ChatTransformers", "ModelError"]
 
@@ -42,7 +48,8 @@ class ChatTransformers(LocalChat):
         >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
 
     Attributes (besides those of every `LocalChat`; a call may also have its own `model=`):
-        attention: Attention implementation of transformers (sdpa, eager, ...), None for its choice.
+        attn_implementation: Attention implementation of transformers (sdpa, eager, ...), None for
+            its choice.
         threads: CPU threads of this model. None: one for models of fewer than 50 million parameters
             (more would mostly wait for each other), torch's own number for others.
         batch_size: How many calls go through the model at once, padded on the left: those of one
@@ -59,7 +66,7 @@ class ChatTransformers(LocalChat):
     listens_to_stop_signal: ClassVar[bool] = True
     """Whether calls end early when a `StopSignal` asks them to."""
 
-    attention: str | None = None
+    attn_implementation: str | None = None
     threads: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
     batch_tokens: int = Field(default=32_768, gt=0)
@@ -142,6 +149,46 @@ class ChatTransformers(LocalChat):
             return_exceptions=return_exceptions,
         )
 
+    def attention(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        *,
+        layers: Sequence[int] | Literal["all"] | None = None,
+        query: int = -1,
+        heads: bool = False,
+        timeout: float | None = None,
+    ) -> Attention:
+        """The attention that a position of a prompt pays to a stretch of its last message.
+
+        The pass runs between two tokens of the calls under way and stops at the highest wanted
+        layer. It computes what no earlier prompt began with, and leaves every answer as it would
+        have been. See `GivesAttention` for what it takes; `timeout` is the model's own by default.
+
+        Raises:
+            ModelError: No such stretch, layer or query, a chat template or a model whose attention
+                cannot be told, or the pass failed.
+            ContextLengthError: The prompt is longer than the model's context.
+            CallTimeoutError: It took longer than its timeout.
+            ImportError: torch, transformers or torchvision is not installed.
+        """
+        request = AttentionRequest(messages, span, layers, query, heads, timeout)
+        return self._attention_reader().read(request)
+
+    async def aattention(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        *,
+        layers: Sequence[int] | Literal["all"] | None = None,
+        query: int = -1,
+        heads: bool = False,
+        timeout: float | None = None,
+    ) -> Attention:
+        """`attention` for the event loop. A caller that is cancelled gives up its place."""
+        request = AttentionRequest(messages, span, layers, query, heads, timeout)
+        return await self._attention_reader().aread(request)
+
     # What LangChain runs between the callbacks of a call's start and of its end, streamed or not.
     def _generate_with_cache(
         self,
@@ -199,12 +246,25 @@ class ChatTransformers(LocalChat):
             arrived()
         return LocalCall(row.future, model_name, started, timeout, settings.logprobs)
 
+    def _attention_reader(self) -> AttentionReader:
+        def engine(layers: Layers) -> "tuple[Engine, tuple[int, ...]]":
+            loaded = get_engine(self._spec())
+            return loaded, wanted_layers(layers, loaded.count_layers(), self.model)
+
+        return AttentionReader(
+            model_name=self.model,
+            engine=engine,
+            load_image=self._load_image,
+            timeout=self.timeout,
+            prefix_cache_bytes=self.prefix_cache_bytes,
+        )
+
     def _spec(self, model: str | None = None) -> ModelSpec:
         return ModelSpec(
             model=model_weights(model or self.model),
             revision=self.revision,
             dtype=self.dtype,
             device=self.device,
-            attention=self.attention,
+            attention=self.attn_implementation,
             threads=self.threads,
         )

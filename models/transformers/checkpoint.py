@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
-from transformers import AutoConfig, AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModel, AutoModelForImageTextToText
 from transformers.utils import logging as transformers_logging
 
 from ...configs.paths import existing_folder
@@ -32,8 +32,9 @@ _WEIGHTS = ["*.safetensors"]
 # Second copies of the weights in other formats.
 _IGNORED = ["original/*", "consolidated*", "onnx/*"]
 
-# transformers leaves it untyped.
-_models: Any = AutoModelForImageTextToText
+# transformers leaves them untyped.
+_writing_models: Any = AutoModelForImageTextToText
+_headless_models: Any = AutoModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,32 @@ class Checkpoint:
         model: The transformers model, in evaluation mode, on its device.
         processor: The transformers processor.
         threads: CPU threads to compute with, None for the default.
+        depth: Layers of the language model that were loaded, without what writes tokens from
+            them; None for the whole model.
     """
 
     name: str
     model: Any
     processor: Any
     threads: int | None
+    depth: int | None = None
+
+
+def read_config(spec: ModelSpec) -> Any:
+    """A checkpoint's config, as transformers reads it; of hub models, the small files only.
+
+    Raises:
+        ImportError: A package is missing.
+        ModelError: Anything else, in one sentence.
+    """
+    try:
+        folder = _find_files(spec, _SMALL_FILES)
+        check_json_files(folder, spec.model)
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise explain_load_error(error, spec) from error
 
 
 def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
@@ -63,17 +84,19 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
     device = _device(spec.device)
     if spec.dtype not in DTYPES:
         raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
+    config = read_config(spec)
+    layers = config.get_text_config().num_hidden_layers
+    models = _writing_models if spec.depth is None else _headless_models
     try:
-        folder = _find_files(spec, _SMALL_FILES)
-        check_json_files(folder, spec.model)
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         dtype = _dtype(spec.dtype, config)
+        if spec.depth is not None:
+            _keep_layers(config.get_text_config(), spec.depth)
         with gate.loading(), _quiet():
-            _check_memory(spec, config, dtype, device)
+            _check_memory(spec, models, config, dtype, device)
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
         with gate.loading(), _quiet():
             processor = load_processor(folder, spec.model)
-            model, report = _models.from_pretrained(
+            model, report = models.from_pretrained(
                 folder,
                 config=config,
                 dtype=dtype,
@@ -82,13 +105,26 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
                 output_loading_info=True,
             )
         _check_complete(spec, report)
-        _check_no_layer_left(spec, report, model)
+        _check_no_layer_left(spec, report, model, layers)
         model = model.to(device).eval()
     except ModelError:
         raise
     except Exception as error:
         raise explain_load_error(error, spec) from error
-    return Checkpoint(name=spec.model, model=model, processor=processor, threads=spec.threads)
+    return Checkpoint(
+        name=spec.model,
+        model=model,
+        processor=processor,
+        threads=spec.threads,
+        depth=spec.depth,
+    )
+
+
+def _keep_layers(text: Any, depth: int) -> None:
+    """Leave out the layers above; what is said of each layer is cut with them."""
+    text.num_hidden_layers = depth
+    if getattr(text, "layer_types", None):
+        text.layer_types = text.layer_types[:depth]
 
 
 def _find_files(spec: ModelSpec, patterns: list[str]) -> Path:
@@ -140,13 +176,15 @@ def _dtype(name: str, config: Any) -> torch.dtype:
     return getattr(torch, chosen) if isinstance(chosen, str) else chosen
 
 
-def _check_memory(spec: ModelSpec, config: Any, dtype: torch.dtype, device: torch.device) -> None:
+def _check_memory(
+    spec: ModelSpec, models: Any, config: Any, dtype: torch.dtype, device: torch.device
+) -> None:
     """Refuse a model whose weights alone do not fit; the system would kill the process instead."""
     free = free_device_memory(device)
     if free is None:
         return
     with torch.device("meta"):
-        shape = _models.from_config(config)
+        shape = models.from_config(config)
     needed = sum(weight.numel() for weight in shape.parameters()) * dtype.itemsize
     if needed > free:
         where = "on the GPU" if device.type == "cuda" else "in memory"
@@ -171,12 +209,15 @@ def _check_complete(spec: ModelSpec, report: dict[str, Any]) -> None:
         )
 
 
-def _check_no_layer_left(spec: ModelSpec, report: dict[str, Any], model: Any) -> None:
+def _check_no_layer_left(spec: ModelSpec, report: dict[str, Any], model: Any, layers: int) -> None:
     """Refuse a checkpoint with more layers than its config says; transformers leaves them out.
 
     Other weights that the model has no place for (heads for training, buffers of older versions)
     change nothing and may be there: a layer is told by its siblings, named alike but for numbers.
+    Of a model that is loaded to some depth, layers are left out on purpose.
     """
+    if spec.depth is not None and spec.depth < layers:
+        return
     alike = {_without_numbers(name) for name, _ in model.named_parameters()}
     left = sorted(key for key in report["unexpected_keys"] if _without_numbers(key) in alike)
     if left:

@@ -14,6 +14,7 @@ from PIL import Image
 from ..chat_format import Turn
 from ..errors import ContextLengthError, ModelError
 from ..prompt_text import prompt_text
+from .attention_span import Span, Stretch, find_stretch
 from .checkpoint import Checkpoint
 from .load_errors import one_line
 from .preprocessing import SharedPreprocessing, picture_digest
@@ -47,8 +48,7 @@ class Encoder:
         text = self._config.get_text_config()
         self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self._reuses = reuses
-        inner = getattr(checkpoint.model, "model", None)
-        self._rope_index = getattr(inner, "get_rope_index", None)
+        self._rope_index = getattr(checkpoint.model.base_model, "get_rope_index", None)
 
     def encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
         """Render the chat template, tokenize, and prepare the pictures.
@@ -82,6 +82,23 @@ class Encoder:
                 length=length,
             )
         return self._prompt(inputs, digests)
+
+    def find_stretch(
+        self, turns: Sequence[Turn], images: int, span: Span, prompt: Prompt
+    ) -> Stretch:
+        """Which tokens of a prompt are a stretch of the last turn's text.
+
+        Args:
+            turns: The conversation that the prompt was made of.
+            images: How many pictures it holds.
+            span: The stretch, in characters of the last turn's text (its parts joined).
+            prompt: What `encode` made of it.
+
+        Raises:
+            ModelError: No such stretch, or it cannot be found again among the tokens.
+        """
+        with self._lock:
+            return find_stretch(self._processor, turns, images, span, prompt.tokens, self._name)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text, special tokens left out."""

@@ -4,15 +4,21 @@ Imports torch and transformers: only `loaded_models` imports this module, at the
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from PIL import Image
 
+from ..attention import Attention
 from ..chat_format import Turn
 from ..errors import ModelError
+from .attention_layers import count_layers
+from .attention_pass import AttentionPass
+from .attention_span import Span, Stretch
 from .checkpoint import Checkpoint
+from .computation import Computation
 from .encoder import Encoder
 from .gate import Gate
 from .generation import Generation, generation_config
@@ -20,6 +26,8 @@ from .load_errors import is_out_of_memory, one_line
 from .prompt import Prompt
 from .rows import Row
 from .threads import ThreadShares, fixed_threads, one_thread
+
+_Made = TypeVar("_Made")
 
 
 class Engine:
@@ -52,7 +60,9 @@ class Engine:
         )
         threads = fixed_threads(model, checkpoint.threads)
         shared = torch.get_num_threads() if threads is None and model.device.type == "cpu" else None
-        self._generation = Generation(model, ends, pad, gate, shares, shared)
+        computation = Computation(model, gate, shares, shared)
+        self._generation = Generation(computation, ends, pad, writes=checkpoint.depth is None)
+        self._config = model.config
         self._encoder = Encoder(checkpoint, reuses=self._generation.reuses)
         self.decode = self._encoder.decode
         self.token_ids = self._encoder.token_ids
@@ -72,16 +82,31 @@ class Engine:
             ContextLengthError: The prompt is longer than the model's context.
             ModelError: The template does not know a role, or does not show a picture.
         """
+        return self._prepare(lambda: self._encoder.encode(turns, images))
 
-        def encode() -> Prompt:
-            with self._gate.computing():
-                return self._encoder.encode(turns, images)
+    def encode_stretch(
+        self, turns: Sequence[Turn], images: Sequence[Image.Image], span: Span
+    ) -> tuple[Prompt, Stretch]:
+        """`encode`, and which of the prompt's tokens are a stretch of the last turn's text.
 
-        try:
-            preparing = self._preparing.submit(encode)
-        except RuntimeError as error:
-            raise self._unloaded() from error
-        return preparing.result()
+        Raises:
+            ContextLengthError: The prompt is longer than the model's context.
+            ModelError: As `encode`; or no such stretch, or it cannot be found among the tokens.
+        """
+
+        def encode() -> tuple[Prompt, Stretch]:
+            prompt = self._encoder.encode(turns, images)
+            return prompt, self._encoder.find_stretch(turns, len(images), span, prompt)
+
+        return self._prepare(encode)
+
+    def count_layers(self) -> int:
+        """Layers that are loaded of the language model.
+
+        Raises:
+            ModelError: The model's attention cannot be read.
+        """
+        return count_layers(self._config, self._name)
 
     def announce(self) -> Callable[[], None]:
         """Say that a call is coming; returns what is to be called once it waits, or failed."""
@@ -90,16 +115,49 @@ class Engine:
     def submit(self, rows: Sequence[Row]) -> None:
         """Generate for rows, in the model's thread, with others that wait. Returns at once."""
         self._generation.waiting.put(rows)
-        try:
-            self._generating.submit(self._generation.run, self._explain)
-        except RuntimeError:
-            for row in rows:
-                row.fail(self._unloaded())
+        self._work(rows)
+
+    def read_attention(
+        self, prompt: Prompt, stretch: Stretch, layers: tuple[int, ...], **asked: Any
+    ) -> Future[Attention]:
+        """Read attention, in the model's thread, between the tokens of others. Returns at once.
+
+        Args:
+            prompt: The prompt.
+            stretch: Its tokens on which attention is wanted.
+            layers: Which layers, 1 for the first, all of them loaded.
+            **asked: The rest of what an `AttentionPass` takes.
+
+        Raises:
+            ModelError: There is no such query.
+        """
+        one = AttentionPass(prompt, stretch, layers, **asked)
+        self._generation.passes.put(one)
+        self._work([one])
+        return one.future
 
     def forget_prefixes(self) -> None:
         """Free the keys and values of earlier prompts, once the model is free."""
         with suppress(RuntimeError):  # unloaded: they are gone
             self._generating.submit(self._generation.forget_prefixes).result()
+
+    def _prepare(self, make: Callable[[], _Made]) -> _Made:
+        def prepare() -> _Made:
+            with self._gate.computing():
+                return make()
+
+        try:
+            preparing = self._preparing.submit(prepare)
+        except RuntimeError as error:
+            raise self._unloaded() from error
+        return preparing.result()
+
+    def _work(self, waiting: Sequence[Row | AttentionPass]) -> None:
+        try:
+            self._generating.submit(self._generation.run, self._explain)
+        except RuntimeError:
+            for one in waiting:
+                one.fail(self._unloaded())
 
     def _explain(self, error: Exception) -> Exception:
         if isinstance(error, ModelError):
@@ -120,7 +178,8 @@ class Engine:
 
 def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     """Tokens that end an answer: those of the generation config and the tokenizer's own."""
-    own = model.generation_config.eos_token_id
+    # A model that was loaded for its attention has none.
+    own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = own if isinstance(own, list) else [own]
     last = tokenizer.eos_token_id
     return frozenset(end for end in [*ends, last] if end is not None)

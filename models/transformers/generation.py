@@ -3,7 +3,6 @@
 Imports torch and transformers: only modules of a loaded model import this one.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +14,9 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from .gate import Gate
-from .key_values import first_tokens, merge_rows, plain_cache, take_row
+from .attention_passes import AttentionPasses
+from .computation import Computation
+from .key_values import merge_rows, plain_cache, take_row
 from .load_errors import is_out_of_memory
 from .memory import free_device_memory
 from .padding import Inputs, merge_inputs
@@ -24,8 +24,7 @@ from .prefix_cache import PrefixCache
 from .rows import Row
 from .sampling import Sampler, Watch
 from .sequences import Layout, TokenSequence, lay_out
-from .threads import ThreadShares
-from .waiting import WaitingRows
+from .waiting import JOINT_STEPS, WaitingRows
 
 REUSING = frozenset({"internvl", "qwen3_vl"})
 """Model types whose outputs were shown to be the same with reused prefixes: every token sees only
@@ -42,53 +41,43 @@ class Generation:
     """A model's own work; everything here happens in the model's thread.
 
     Rows that come while others decode join them: the batch stops, the new prompts are computed,
-    and all go on together from their keys and values. Finished rows leave at such a moment. Models
-    of types outside `REUSING` run one batch after the other, without reuse.
+    and all go on together from their keys and values. Finished rows leave at such a moment, and
+    passes that read attention have their turn. Models of types outside `REUSING` run one batch
+    after the other, without reuse.
     """
 
     def __init__(
-        self,
-        model: Any,
-        ends: frozenset[int],
-        pad: int,
-        gate: Gate,
-        shares: ThreadShares,
-        threads: int | None,
+        self, computation: Computation, ends: frozenset[int], pad: int, *, writes: bool
     ) -> None:
         """Take over a loaded model.
 
         Args:
-            model: The transformers model.
+            computation: The model.
             ends: Token ids that end an output.
             pad: Token id to pad with.
-            gate: Held while the model computes.
-            shares: Divides the CPU threads among models.
-            threads: What this one uses alone; None if its number is fixed.
+            writes: Whether it can write answers; else it only gives attention.
         """
-        self._model = model
+        self._computation = computation
+        self._model = model = computation.model
         self._ends = ends
         self._pad = pad
-        self._gate = gate
-        self._shares = shares
-        self._threads = threads
         self._prefixes = PrefixCache()
         self._prefix_bytes = _default_prefix_bytes(model.device)
         self.reuses = model.config.model_type in REUSING and plain_cache(model.config) is not None
         self.waiting = WaitingRows(self._new_tokens)
-        # Qwen keeps the offset of its positions on the model from call to call.
-        self._stateful = [part for part in model.modules() if hasattr(part, "rope_deltas")]
-        # Older versions of transformers call it otherwise.
-        named = inspect.signature(model.forward).parameters
-        self._cache_name = "cache" if "cache" in named else "past_key_values"
+        self.passes = AttentionPasses(
+            computation, self._prefixes, default_bytes=self._prefix_bytes, stores=not writes
+        )
 
     def run(self, explain: Explain) -> None:
-        """Work until no row waits.
+        """Work until nothing waits.
 
         Args:
             explain: What a caller is told of an error.
         """
         running: list[TokenSequence] = []
         while True:
+            self.passes.run(explain)
             arrived = self._arrivals(running, explain)
             if running and arrived:
                 self._advance(arrived, explain, prefill=True)
@@ -124,7 +113,7 @@ class Generation:
             return TokenSequence(row)
         known, computed = found
         row.cached_tokens = computed
-        return TokenSequence(row, first_tokens(known, computed), computed)
+        return TokenSequence(row, known, computed)
 
     def _find(self, row: Row) -> Any:
         """Reusable keys and values, and how many tokens of the row's prompt they are."""
@@ -132,12 +121,7 @@ class Generation:
         if not prompt.chain or row.sharing.prefix_cache_bytes == 0:
             return None
         # One token is left to compute, for something has to say what comes next.
-        found = self._prefixes.find(prompt.chain[:-1])
-        if found is None:
-            return None
-        known, count = found
-        computed = prompt.boundary(count)
-        return (known, computed) if computed else None
+        return self._prefixes.find_before(prompt, prompt.length - 1)
 
     def _new_tokens(self, row: Row) -> int:
         try:
@@ -186,7 +170,7 @@ class Generation:
                 one.row.finish("length")
 
     def _never_pause(self, _steps: int) -> bool:
-        self._shares.adjust(self._threads)
+        self._computation.adjust_threads()
         return False
 
     def _generate_reusing(
@@ -205,11 +189,12 @@ class Generation:
             cache = merge_rows([one.known for one in sequences], layout.known_width, cache)
 
         def pause(steps: int) -> bool:
-            self._shares.adjust(self._threads)
+            self._computation.adjust_threads()
             alive = [row for row in rows if not row.done]
-            return prefill or self.waiting.may_join(alive, steps)
+            read = steps >= JOINT_STEPS and self.passes.waits
+            return prefill or read or self.waiting.may_join(alive, steps)
 
-        inputs = layout.inputs | {self._cache_name: cache}
+        inputs = layout.inputs | {self._computation.cache_name: cache}
         watch = self._generate(sequences, inputs, pause, explain)
         for at, one in enumerate(sequences):
             self._keep(one, at, cache, layout, watch.steps)
@@ -226,21 +211,14 @@ class Generation:
         limit = max(one.remaining for one in sequences)
         sampler = Sampler(sequences)
         watch = Watch(sequences, self._ends, sampler, pause, explain)
-        try:
-            with (
-                self._gate.computing(),
-                self._shares.computing(self._threads),
-                torch.inference_mode(),
-            ):
-                self._model.generate(
-                    **{key: self._place(value) for key, value in inputs.items()},
-                    generation_config=generation_config(max_new_tokens=limit, do_sample=False),
-                    logits_processor=LogitsProcessorList([sampler]),
-                    stopping_criteria=StoppingCriteriaList([watch]),
-                )
-        finally:
-            for part in self._stateful:
-                part.rope_deltas = None
+        place = self._computation.place
+        with self._computation.running():
+            self._model.generate(
+                **{key: place(value) for key, value in inputs.items()},
+                generation_config=generation_config(max_new_tokens=limit, do_sample=False),
+                logits_processor=LogitsProcessorList([sampler]),
+                stopping_criteria=StoppingCriteriaList([watch]),
+            )
         return watch
 
     def _keep(
@@ -261,12 +239,6 @@ class Generation:
             with torch.inference_mode():
                 one.known = take_row(cache, at, torch.cat([columns, generated]))
             one.computed = len(one.tokens) - 1
-
-    def _place(self, value: Any) -> Any:
-        if not torch.is_tensor(value):
-            return value
-        dtype = self._model.dtype if value.is_floating_point() else None
-        return value.to(device=self._model.device, dtype=dtype)
 
 
 def generation_config(**settings: Any) -> Any:

@@ -3,6 +3,9 @@
 import gc
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .gate import Gate
@@ -16,6 +19,7 @@ gate = Gate()
 shares = ThreadShares()
 _lock = threading.Lock()
 _engines: dict[ModelSpec, "Engine"] = {}
+_layers: dict[ModelSpec, int] = {}
 
 
 def get_engine(spec: ModelSpec) -> "Engine":
@@ -38,6 +42,61 @@ def get_engine(spec: ModelSpec) -> "Engine":
         return engine
 
 
+def get_engine_to(spec: ModelSpec, depth: int) -> "Engine":
+    """A loaded model that has at least the lower layers of its language model.
+
+    One that is loaded whole, or deeper, will do. Otherwise it is loaded to this depth, instead of
+    those that are less deep: their memory is freed once running calls have ended.
+
+    Args:
+        spec: The whole model.
+        depth: How many layers are needed.
+
+    Raises:
+        ImportError: torch, transformers or torchvision is not installed.
+        ModelError: The model cannot be loaded.
+    """
+    engine = _loaded_to(spec, depth)
+    if engine is not None:
+        return engine
+    with _lock:
+        engine = _loaded_to(spec, depth)
+        if engine is None:
+            for shallower in _depths(spec):
+                # It is not closed: who holds it already may still use it.
+                del _engines[shallower]
+            _free_memory()
+            wanted = replace(spec, depth=depth)
+            engine = _engines[wanted] = _load(wanted)
+        return engine
+
+
+def release_engines_to(spec: ModelSpec) -> None:
+    """Forget a model as far as it is loaded to some depth; one that is loaded whole stays."""
+    for one in _depths(spec):
+        release_engine(one)
+    with _lock:
+        _layers.pop(spec, None)
+
+
+def layer_count(spec: ModelSpec) -> int:
+    """Layers of a model's language model; nothing but its config is read.
+
+    Raises:
+        ImportError: torch, transformers or torchvision is not installed.
+        ModelError: There is no such model, or its attention cannot be read.
+    """
+    count = _layers.get(spec)
+    if count is None:
+        with _packages():
+            from .attention_layers import count_layers
+            from .checkpoint import read_config
+        count = count_layers(read_config(spec), spec.model)
+        with _lock:
+            _layers[spec] = count
+    return count
+
+
 def release_engine(spec: ModelSpec) -> None:
     """Forget a loaded model, so that its memory is freed once running calls have ended."""
     with _lock:
@@ -46,20 +105,48 @@ def release_engine(spec: ModelSpec) -> None:
         return
     engine.close()
     del engine
+    _free_memory()
+
+
+def _free_memory() -> None:
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
 
 
+def _loaded_to(spec: ModelSpec, depth: int) -> "Engine | None":
+    """The whole model or else the deepest, if it is deep enough."""
+    loaded = {one.depth: engine for one, engine in tuple(_engines.items()) if _is_of(one, spec)}
+    if None in loaded:
+        return loaded[None]
+    deepest = max((known for known in loaded if known is not None), default=0)
+    return loaded[deepest] if deepest >= depth else None
+
+
+def _depths(spec: ModelSpec) -> list[ModelSpec]:
+    return [one for one in tuple(_engines) if one.depth is not None and _is_of(one, spec)]
+
+
+def _is_of(one: ModelSpec, spec: ModelSpec) -> bool:
+    return replace(one, depth=None) == spec
+
+
 def _load(spec: ModelSpec) -> "Engine":
-    try:
+    with _packages():
         from .checkpoint import load_checkpoint
         from .engine import Engine
+    checkpoint = load_checkpoint(spec, gate)
+    return Engine(checkpoint, gate, shares)
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    """Say what to install, if an import fails."""
+    try:
+        yield
     except ImportError as error:
         raise ImportError(
             f"Local models need torch, torchvision and transformers ({error}); install them with: "
             f"{INSTALL}"
         ) from error
-    checkpoint = load_checkpoint(spec, gate)
-    return Engine(checkpoint, gate, shares)

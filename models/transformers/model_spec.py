@@ -16,6 +16,8 @@ class ModelSpec:
         device: Torch device, or "auto".
         attention: Attention implementation of transformers, None for its default.
         threads: CPU threads, None for the default that `engine.Engine` describes.
+        depth: Layers of the language model that are loaded, for attention alone; None for the
+            whole model.
     """
 
     model: str
@@ -24,3 +26,4 @@ class ModelSpec:
     device: str = "auto"
     attention: str | None = None
     threads: int | None = None
+    depth: int | None = None

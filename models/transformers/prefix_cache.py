@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .key_values import KeyValues, count_bytes, first_tokens
+from .prompt import Prompt
 
 SHORTEST = 16
 """Shorter common prefixes (what a chat template begins with) are not worth copying."""
@@ -66,6 +67,24 @@ class PrefixCache:
         number = self._by_prefix[chain[low - 1]]
         self._entries.move_to_end(number)
         return first_tokens(self._entries[number].known, low), low
+
+    def find_before(self, prompt: Prompt, end: int) -> tuple[KeyValues, int] | None:
+        """What is known of the beginning of a prompt.
+
+        Args:
+            prompt: The prompt.
+            end: Its first token that has to be computed in any case.
+
+        Returns:
+            The keys and values of its first tokens, and how many they are: not past `end`, and
+            never up to the middle of a picture. None if nothing is known.
+        """
+        found = self.find(prompt.chain[:end])
+        if found is None:
+            return None
+        known, count = found
+        computed = prompt.boundary(count)
+        return (first_tokens(known, computed), computed) if computed else None
 
     def store(self, chain: tuple[int, ...], known: KeyValues, limit: int) -> None:
         """Keep a prompt's keys and values, and forget old ones until all fit.

@@ -4,7 +4,7 @@ Imports torch: only modules of a loaded model import this one.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -100,6 +100,12 @@ def split_pictures(
             own["image_grid_thw"] = grid[at : at + 1]
         pictures.append(Picture(*run, own))
     return tuple(pictures)
+
+
+def picture_inputs(pictures: Iterable[Picture]) -> Inputs:
+    """What the model takes of several pictures, one after the other; nothing for none."""
+    parts = [picture.inputs for picture in pictures]
+    return {key: torch.cat([part[key] for part in parts]) for key in (parts[0] if parts else ())}
 
 
 def content_chain(

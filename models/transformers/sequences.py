@@ -10,7 +10,7 @@ import torch
 
 from .key_values import KeyValues
 from .padding import Inputs
-from .prompt import Prompt
+from .prompt import Prompt, picture_inputs
 from .rows import Row
 
 
@@ -114,13 +114,12 @@ def lay_out(sequences: Sequence[TokenSequence], pad: int) -> Layout:
 
 def _new_pictures(sequences: Sequence[TokenSequence]) -> Inputs:
     """The pictures whose tokens have to be computed; the vision tower does not see the others."""
-    new = [
-        picture.inputs
+    return picture_inputs(
+        picture
         for one in sequences
         for picture in one.prompt.pictures
         if picture.start >= one.computed
-    ]
-    return {key: torch.cat([inputs[key] for inputs in new]) for key in (new[0] if new else ())}
+    )
 
 
 def _positions(sequence: TokenSequence) -> torch.Tensor:

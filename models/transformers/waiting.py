@@ -8,7 +8,9 @@ from .rows import Row
 
 _GAP = 0.005
 _LONGEST_WAIT = 0.03
-_JOINT_STEPS = 4
+
+JOINT_STEPS = 4
+"""Tokens that running rows go on for before others have their turn, so that several do at once."""
 
 PADDING = 1024
 """Tokens of padding that cost no more than a batch of their own."""
@@ -98,7 +100,7 @@ class WaitingRows:
         if not self._rows:
             return False
         with self._changed:
-            if self._coming and steps < _JOINT_STEPS:
+            if self._coming and steps < JOINT_STEPS:
                 return False
             first = next((row for row in self._rows if not row.done), None)
             return first is not None and self._fits(first, [], running)

@@ -65,7 +65,7 @@ def test_instances_share_weights_unless_they_ask_for_another_model(fresh, loads)
     ChatTransformers(model=fresh, dtype="float32", max_tokens=3, temperature=1, seed=2).load()
     assert len(loads.models) == 1
     ChatTransformers(model=fresh, dtype="bfloat16").load()
-    ChatTransformers(model=fresh, dtype="float32", attention="eager").load()
+    ChatTransformers(model=fresh, dtype="float32", attn_implementation="eager").load()
     assert loads.dtypes == [torch.float32, torch.bfloat16, torch.float32]
 
 

@@ -227,7 +227,9 @@ def test_no_chat_template(checkpoint, tmp_path):
 
 @pytest.mark.parametrize("attention", ["unheard_of", "flash_attention_2"])
 def test_an_attention_that_is_not_there(qwen_checkpoint, attention):
-    assert f"'{attention}' cannot be used" in failure(qwen_checkpoint, attention=attention)
+    assert f"'{attention}' cannot be used" in failure(
+        qwen_checkpoint, attn_implementation=attention
+    )
 
 
 def test_an_unknown_dtype(qwen_checkpoint):

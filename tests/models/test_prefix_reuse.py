@@ -206,7 +206,11 @@ def test_half_precision_runs(checkpoint):
 
 def test_the_eager_implementation_too(checkpoint):
     model = ChatTransformers(
-        model=str(checkpoint), dtype="float32", device="cpu", max_tokens=8, attention="eager"
+        model=str(checkpoint),
+        dtype="float32",
+        device="cpu",
+        max_tokens=8,
+        attn_implementation="eager",
     )
     plain = model.model_copy(update={"prefix_cache_bytes": 0})
     asked = [ask(text, one) for one in PICTURES[:3] for text in TEXTS[:3]]
