@@ -4,10 +4,11 @@ from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
 from .batch import create_mai_batch
 from .build import create_mai
 from .chat import ChatMAI
-from .strategies import STRATEGIES, create_strategy
+from .strategies import STRATEGIES, TRANSFER_STRATEGIES, create_strategy
 
 __all__ = [
     "STRATEGIES",
+    "TRANSFER_STRATEGIES",
     "ChatMAI",
     "MAIInput",
     "MAIOutput",

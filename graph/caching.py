@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langgraph.cache.base import BaseCache, FullKey, Namespace
 from langgraph.types import CachePolicy
+from pydantic import BaseModel
 from typing_extensions import override
 
 from ..nodes.state import RunState
@@ -98,8 +99,10 @@ def _identity(model: Any) -> list[Any]:
         return ["bound", _written([model.kwargs, chosen]), _identity(model.bound)]
     if isinstance(model, RunnableWithFallbacks):
         return ["fallbacks", *map(_identity, model.runnables)]
-    # LangChain's hook for exactly this; what gives attention alone need not have it.
+    # LangChain's hook for exactly this; what gives attention alone has none.
     parameters = getattr(model, "_identifying_params", None)
+    if parameters is None and isinstance(model, BaseModel):
+        parameters = model.model_dump()
     known = _written(parameters) if parameters else str(uuid4())
     return [type(model).__module__, type(model).__qualname__, known]
 

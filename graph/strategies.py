@@ -51,6 +51,9 @@ _TRANSFERS: dict[str, tuple[Role, Role]] = {
     "full_transfer": ("small", "large"),
 }
 
+TRANSFER_STRATEGIES: tuple[str, ...] = (*_TRANSFERS, "mai")
+"""Those that hand a reasoning over."""
+
 
 def create_strategy(
     name: str,

@@ -1,18 +1,28 @@
 """The graphs that `langgraph.json` names, for Studio and the LangGraph server.
 
 They have no checkpointer: the server brings its own. `LANGGRAPH_MAI_PAIR` names another pair than
-the demo's. Weights load at the first run, once a process.
+the demo's; with `LANGGRAPH_MAI_TRANSFER=sparse`, transfer is sparse as that pair's file says. Weights
+load at the first run, once a process.
 """
 
 import os
+from typing import Any
 
 from ..models.pairs import load_pair
 from .batch import create_mai_batch
 from .build import create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo", allow_fetch=True)
+_transfer: Any = os.environ.get("LANGGRAPH_MAI_TRANSFER") or "full"
 
-mai = create_mai(_pair.small, _pair.large, prompts=_pair.prompts, allow_fetch=True)
+mai = create_mai(
+    _pair.small,
+    _pair.large,
+    prompts=_pair.prompts,
+    transfer=_pair.sparse if _transfer == "sparse" else _transfer,
+    selector=_pair.selector,
+    allow_fetch=True,
+)
 """One question about images."""
 
 mai_batch = create_mai_batch(mai)

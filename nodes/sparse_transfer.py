@@ -172,8 +172,8 @@ def _selection(
     pieces = [_pieces(reasoning, attention) for attention in passes]
     kept = _kept(sparse, reasoning, pieces)
     spans = kept_spans(pieces[0], kept)
-    text = kept_text(reasoning, spans)
-    if not text.strip():
+    text = kept_text(reasoning, spans).strip()
+    if not text:
         raise ValueError("the tokens that hold the share have no text; take a larger share")
     return {
         "keep": sparse.keep,

@@ -3,17 +3,26 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..configs import PairConfig, load_pair_config
+from ..configs import PairConfig, SparseTransfer, load_pair_config
 from ..configs.model_pair import Backend
 from ..configs.paths import existing_file
 from .errors import UsageError, reports_errors
 from .options import Debug, Json, readable
 from .output import print_json
+from .transfer_options import (
+    KeepOption,
+    LayerOption,
+    ShareOption,
+    TransferOption,
+    check_hands_over,
+    read_transfer,
+)
 
 if TYPE_CHECKING:
     from ..models.pairs import Pair
@@ -45,9 +54,17 @@ def ask(
     strategy: Annotated[
         str, typer.Option(help="mai, or what it is compared with, such as large_direct.")
     ] = "mai",
+    transfer: TransferOption = "full",
+    layer: LayerOption = None,
+    share: ShareOption = None,
+    keep: KeepOption = None,
     as_json: Json = False,
     show_reasoning: Annotated[
-        bool, typer.Option("--show-reasoning", help="Print what the models wrote while reasoning.")
+        bool,
+        typer.Option(
+            "--show-reasoning",
+            help="Print what the models wrote while reasoning, and what of it was handed over.",
+        ),
     ] = False,
     allow_fetch: Annotated[
         bool, typer.Option("--allow-fetch", help="Fetch http(s) images.")
@@ -59,7 +76,11 @@ def ask(
     if existing_file(question):
         raise UsageError(f"The last argument is the question, but {question!r} is a file.")
     question = readable(question, "The question")
-    if "transformers" in backends(load_pair_config(pair)).values():
+    config = load_pair_config(pair)
+    handed = read_transfer(transfer, config.sparse, layer=layer, share=share, keep=keep)
+    if handed != "full":
+        check_hands_over(strategy)
+    if handed != "full" or "transformers" in backends(config).values():
         threading.Thread(target=import_local_models, daemon=True).start()
 
     from ..models.pairs import load_pair
@@ -72,7 +93,7 @@ def ask(
     choices = read_task(asked, allow_fetch=allow_fetch)["choices"]
     chosen = load_pair(pair, allow_fetch=allow_fetch)
     with Progress() as progress:
-        result = _run(chosen, strategy, asked, allow_fetch, progress)
+        result = _run(chosen, strategy, handed, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result
     if as_json:
         print_json(result)
@@ -95,18 +116,27 @@ def import_local_models() -> None:
 
 
 def _run(
-    pair: "Pair", strategy: str, asked: Any, allow_fetch: bool, progress: "Progress"
+    pair: "Pair",
+    strategy: str,
+    transfer: Literal["full"] | SparseTransfer,
+    asked: Any,
+    allow_fetch: bool,
+    progress: "Progress",
 ) -> dict[str, Any]:
     """Load the weights and run the strategy, with both shown."""
     from ..graph import create_strategy
 
     graph = create_strategy(
-        strategy, pair.small, pair.large, prompts=pair.prompts, allow_fetch=allow_fetch
+        strategy,
+        pair.small,
+        pair.large,
+        prompts=pair.prompts,
+        transfer=transfer,
+        selector=pair.selector,
+        allow_fetch=allow_fetch,
     )
-    models = {"small": pair.small, "large": pair.large}
-    alone = strategy.split("_", maxsplit=1)[0]
     start = time.perf_counter()
-    _load_weights({alone: models[alone]} if alone in models else models, progress)
+    _load_weights(_loads(pair, strategy, transfer), progress)
     loaded = time.perf_counter()
     result = asyncio.run(_stream(graph, asked, progress))
     return {
@@ -131,17 +161,32 @@ async def _stream(graph: Any, asked: Any, progress: "Progress") -> dict[str, Any
     return result
 
 
-def _load_weights(models: dict[str, Any], progress: "Progress") -> None:
+def _loads(
+    pair: "Pair", strategy: str, transfer: Literal["full"] | SparseTransfer
+) -> dict[str, Callable[[], object]]:
+    """What loads each model that a run may need, by its role."""
+    models: dict[str, Any] = {"small": pair.small, "large": pair.large}
+    alone = strategy.split("_", maxsplit=1)[0]
+    if alone in models:
+        models = {alone: models[alone]}
+    loads = {role: model.load for role, model in models.items()}
+    selector: Any = pair.selector
+    if transfer != "full" and selector is not None and selector is not pair.small:
+        loads["selector"] = lambda: selector.load(transfer.layer and [transfer.layer])
+    return loads
+
+
+def _load_weights(loads: dict[str, Callable[[], object]], progress: "Progress") -> None:
     """Load several models at once; a failure waits for the run, which may do with the other."""
 
-    def load(role: str, model: Any) -> None:
+    def load(role: str, model: Callable[[], object]) -> None:
         label = f"loading the {role} model"
         progress.start(label)
         try:
-            model.load()
+            model()
         finally:
             progress.finish(label)
 
-    with ThreadPoolExecutor(len(models)) as pool:
+    with ThreadPoolExecutor(len(loads)) as pool:
         # Nobody asks the futures for errors: the run asks these models too, and reports them.
-        wait([pool.submit(load, role, model) for role, model in models.items()])
+        wait([pool.submit(load, role, model) for role, model in loads.items()])

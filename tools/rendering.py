@@ -6,13 +6,13 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.panel import Panel
 from rich.progress import Progress as Rows
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
 from ..nodes.prompts import LETTERS
+from .reasoning_rendering import reasoning_panels
 
 _STEPS = {
     "prepare": "reading the input",
@@ -113,10 +113,8 @@ def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasonin
             console.print(Text.assemble(("failed  ", "bold red"), call["error"]))
     console.print(_calls_table(result["calls"]))
     if show_reasoning:
-        for call in result["calls"]:
-            if call["style"] in {"explain", "reason"} and call["text"]:
-                title = f"{call['role']} {call['style']}"
-                console.print(Panel(Text(call["text"]), title=title, title_align="left"))
+        for panel in reasoning_panels(result["calls"], console):
+            console.print(panel)
 
 
 def show_pairs(pairs: list[dict[str, str]]) -> None:
@@ -186,12 +184,21 @@ def _calls_table(calls: list[dict[str, Any]]) -> Table:
     for call in calls:
         table.add_row(
             call["role"],
-            Text.assemble(call["style"], (f" cut: {call['cut']}" if call["cut"] else "", "dim")),
+            Text.assemble(call["style"], (_style_note(call), "dim")),
             Text("-" if call["answer"] is None else call["answer"]),
             *(_count(call[key]) for key in ("input_tokens", "cached_tokens", "output_tokens")),
             f"{call['seconds']:.2f}",
         )
     return table
+
+
+def _style_note(call: dict[str, Any]) -> str:
+    """What is particular about what a call wrote or read."""
+    cut = f" cut: {call['cut']}" if call["cut"] else ""
+    selection = call.get("selection")
+    if selection is None:
+        return cut
+    return f" {selection['kept_tokens']} of {selection['reasoning_tokens']} tokens{cut}"
 
 
 def _fallback_note(fallback: str) -> str:
