@@ -1,8 +1,8 @@
 """The graphs that `langgraph.json` names, for Studio and the LangGraph server.
 
 They have no checkpointer: the server brings its own. `LANGGRAPH_MAI_PAIR` names another pair than
-the demo's; with `LANGGRAPH_MAI_TRANSFER=sparse`, transfer is sparse as that pair's file says. Weights
-load at the first run, once a process.
+the demo's; with `LANGGRAPH_MAI_TRANSFER=sparse`, transfer is sparse, as that pair's file says.
+Weights load at the first run, once a process.
 """
 
 import os
