@@ -13,6 +13,7 @@ from .frozen import Frozen
 from .model_pair import ModelConfig, PairConfig
 from .paths import existing_file, existing_folder
 from .prompt_styles import PromptsConfig, StyleConfig
+from .sparse_transfer import SparseTransfer
 from .unique_keys import UniqueKeyLoader
 
 HERE = Path(__file__).parent
@@ -48,6 +49,8 @@ def load_pair_config(name_or_path: str | Path) -> PairConfig:
         for role in ("small", "large")
         if pair.backend_of(role) != "server"
     }
+    if isinstance(pair.selector, ModelConfig):
+        updates["selector"] = _beside(path, pair.selector)
     texts = path.parent / pair.prompts
     named = pair.prompts in list_prompts()
     if not named and (_is_relative(pair.prompts) or existing_file(texts)):
@@ -117,8 +120,8 @@ def _read(path: Path, schema: type[_Config]) -> _Config:
 def _first_problem(error: ValidationError) -> str:
     # A misspelt key is missing too: naming it as unknown tells more.
     problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-    # "[key]" marks a key that is itself the problem.
-    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+    # "[key]" marks a key that is itself the problem, other brackets one of several forms.
+    key = ".".join(str(part) for part in problem["loc"] if not str(part).startswith("["))
     if problem["type"] == "extra_forbidden":
         return f"unknown key {key!r}; {_what_instead(str(problem['loc'][-1]))}."
     if problem["type"] == "missing":
@@ -139,8 +142,9 @@ def _may_hold_a_secret(key: str, value: object) -> bool:
 def _what_instead(name: str) -> str:
     if name in {"api_key", "key", "token"}:
         return "keys are never in a file: set api_key_env to an environment variable that holds it"
-    known = {*PairConfig.model_fields, *ModelConfig.model_fields, *PromptsConfig.model_fields}
-    near = difflib.get_close_matches(name, known | set(StyleConfig.model_fields), n=1)
+    schemas = (PairConfig, ModelConfig, PromptsConfig, StyleConfig, SparseTransfer)
+    known = {key for schema in schemas for key in schema.model_fields}
+    near = difflib.get_close_matches(name, known, n=1)
     return f"write {near[0]!r} if you mean that" if near else "remove it or correct its name"
 
 

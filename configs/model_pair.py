@@ -1,11 +1,12 @@
 """A small and a large model, and what runs them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from .frozen import Frozen
 from .server_address import EXAMPLE, server_address
+from .sparse_transfer import SparseTransfer
 
 Backend = Literal["transformers", "vllm", "server"]
 
@@ -67,6 +68,24 @@ class ModelConfig(Frozen):
         return None if value is None else server_address(value)
 
 
+def _selector_form(value: object) -> str | None:
+    """Which form of a selector a value has; the brackets keep it out of keys in error messages."""
+    if value == "small":
+        return "[role]"
+    return "[model]" if isinstance(value, dict | ModelConfig) else None
+
+
+Selector = Annotated[
+    Annotated[Literal["small"], Tag("[role]")] | Annotated[ModelConfig, Tag("[model]")],
+    Discriminator(
+        _selector_form,
+        custom_error_type="selector",
+        custom_error_message="Input should be small, or a model with keys as those of large",
+    ),
+]
+"""Who gives the attention of sparse transfer instead of the large model."""
+
+
 class PairConfig(Frozen):
     """A small and a large model that answer together.
 
@@ -77,6 +96,11 @@ class PairConfig(Frozen):
         prompts: Name of a file in configs/prompts, or a path to one, from the pair file's folder.
         small: The small agent's model.
         large: The large agent's model.
+        sparse: How sparse transfer selects tokens, where it is asked for.
+        selector: Whose attention it selects by: None for the large model's own; "small" for the
+            small model's, which is a variant; or a model that transformers runs, a copy of the
+            large one, loaded to the wanted layer only. Needed where the large model runs on
+            another backend, which gives no attention.
     """
 
     description: str = ""
@@ -84,6 +108,8 @@ class PairConfig(Frozen):
     prompts: str = "default"
     small: ModelConfig
     large: ModelConfig
+    sparse: SparseTransfer = SparseTransfer()
+    selector: Selector | None = None
 
     @model_validator(mode="after")
     def _is_complete(self) -> "PairConfig":
@@ -96,6 +122,7 @@ class PairConfig(Frozen):
                 )
             if self.backend_of(role) == "server" and getattr(self, role).base_url is None:
                 raise ValueError(f"the backend server needs {role}.base_url, such as {EXAMPLE}")
+        self._check_selector()
         shared = [role for role in ("small", "large") if self.backend_of(role) == "vllm"]
         if len(shared) == 2 and self.on_one_device:
             total = self.memory_of("small") + self.memory_of("large")
@@ -105,6 +132,23 @@ class PairConfig(Frozen):
                     "they must not exceed 1"
                 )
         return self
+
+    def _check_selector(self) -> None:
+        """Refuse a selector that gives no attention.
+
+        Raises:
+            ValueError: It does not run on transformers.
+        """
+        if self.selector == "small" and self.backend_of("small") != "transformers":
+            raise ValueError(
+                f"selector: small needs a small model that runs on transformers, not on "
+                f"{self.backend_of('small')}; name a model of its own for selector"
+            )
+        if isinstance(self.selector, ModelConfig) and self.selector.backend in {"vllm", "server"}:
+            raise ValueError(
+                f"the selector runs on transformers, for {self.selector.backend} gives no "
+                "attention; remove selector.backend"
+            )
 
     @property
     def on_one_device(self) -> bool:

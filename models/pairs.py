@@ -1,7 +1,7 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from ..configs import (
     ModelConfig,
     PairConfig,
     PromptsConfig,
+    SparseTransfer,
     load_pair_config,
     load_prompts,
 )
+from .capabilities import GivesAttention
 from .server.api_key import checked_key
 from .weights import model_weights
 
@@ -28,12 +30,16 @@ class Pair:
         small: The small agent's model.
         large: The large agent's model.
         prompts: The texts around a question.
+        sparse: How sparse transfer selects tokens, where it is asked for.
+        selector: Who gives its attention; None for the large model itself.
     """
 
     name: str
     small: BaseChatModel
     large: BaseChatModel
     prompts: PromptsConfig
+    sparse: SparseTransfer = field(default_factory=SparseTransfer)
+    selector: GivesAttention | None = None
 
 
 def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -> Pair:
@@ -47,11 +53,14 @@ def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -
         ConfigError: No such pair or file, or one that cannot be used as it is.
     """
     config = load_pair_config(name_or_path)
+    small = chat_model(config, "small", allow_fetch=allow_fetch)
     return Pair(
         name=str(name_or_path),
-        small=chat_model(config, "small", allow_fetch=allow_fetch),
+        small=small,
         large=chat_model(config, "large", allow_fetch=allow_fetch),
         prompts=load_prompts(config.prompts),
+        sparse=config.sparse,
+        selector=_selector(config, small, allow_fetch=allow_fetch),
     )
 
 
@@ -95,8 +104,35 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
 
     return ChatTransformers(
         **common,
-        attention=config.attention,
+        attn_implementation=config.attention,
         **config.model_dump(include={"batch_size", "prefix_cache_bytes"}, exclude_none=True),
+    )
+
+
+def _selector(
+    pair: PairConfig, small: BaseChatModel, *, allow_fetch: bool
+) -> GivesAttention | None:
+    """Who gives the attention of a pair's sparse transfer, if the pair file names anybody."""
+    if pair.selector is None or pair.selector == "small":
+        # The pair file is checked: what transformers runs gives attention.
+        return small if pair.selector and isinstance(small, GivesAttention) else None
+    from .transformers_selector import TransformersSelector
+
+    config = pair.selector
+    return TransformersSelector(
+        model=model_weights(config.model),
+        attn_implementation=config.attention,
+        allow_fetch=allow_fetch,
+        **config.model_dump(
+            include={
+                "revision",
+                "dtype",
+                "device",
+                "max_pixels",
+                "timeout",
+                "prefix_cache_bytes",
+            }
+        ),
     )
 
 
