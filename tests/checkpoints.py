@@ -39,10 +39,18 @@ _CHAT = (
 _SPREAD = 0.3
 
 
-def save_qwen3_vl(folder: Path, seed: int = 0) -> Path:
-    """A Qwen3-VL checkpoint: 32 px of a picture become one token."""
+def save_qwen3_vl(folder: Path, seed: int = 0, context: int = CONTEXT, **text: object) -> Path:
+    """A Qwen3-VL checkpoint: 32 px of a picture become one token.
+
+    Args:
+        folder: Where it goes.
+        seed: Of the weights.
+        context: Longest prompt plus answer.
+        **text: Settings of the language model.
+    """
     tokens = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
-    tokenizer = _tokenizer(tokens)
+    tokenizer = _tokenizer(tokens, context)
+    text = _text_sizes(tokenizer, context) | text
     pixels = {"shortest_edge": 64 * 64, "longest_edge": 128 * 128}
     sizes = {"patch_size": 16, "merge_size": 2, "size": pixels}
     norm = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
@@ -55,7 +63,7 @@ def save_qwen3_vl(folder: Path, seed: int = 0) -> Path:
     ids = tokenizer.convert_tokens_to_ids
     config = Qwen3VLConfig(
         text_config={
-            **_text_sizes(tokenizer),
+            **text,
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10_000.0,
@@ -79,20 +87,34 @@ def save_qwen3_vl(folder: Path, seed: int = 0) -> Path:
         vision_end_token_id=ids("<|vision_end|>"),
         image_token_id=ids("<|image_pad|>"),
         video_token_id=ids("<|video_pad|>"),
-        tie_word_embeddings=True,
+        tie_word_embeddings=text["tie_word_embeddings"],
     )
     return _save(folder, Qwen3VLForConditionalGeneration, config, processor, seed)
 
 
-def save_internvl(folder: Path, seed: int = 0) -> Path:
-    """A HF-native InternVL checkpoint with Qwen3 text, as InternVL3.5: 4 tokens a 56 px tile."""
+def save_internvl(
+    folder: Path,
+    seed: int = 0,
+    context: int = CONTEXT,
+    text_config: type = Qwen3Config,
+    **text: object,
+) -> Path:
+    """A HF-native InternVL checkpoint with Qwen3 text, as InternVL3.5: 4 tokens a 56 px tile.
+
+    Args:
+        folder: Where it goes.
+        seed: Of the weights.
+        context: Longest prompt plus answer.
+        text_config: Type of the language model.
+        **text: Settings of the language model.
+    """
     names = {
         "start_image_token": "<img>",
         "end_image_token": "</img>",
         "context_image_token": "<IMG_CONTEXT>",
         "video_token": "<video>",
     }
-    tokenizer = _tokenizer(list(names.values()), names)
+    tokenizer = _tokenizer(list(names.values()), context, names)
     tile = {"height": 56, "width": 56}
     norm = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     processor = InternVLProcessor(
@@ -105,7 +127,7 @@ def save_internvl(folder: Path, seed: int = 0) -> Path:
         chat_template=_CHAT.replace("IMAGE", "<IMG_CONTEXT>\n"),
     )
     config = InternVLConfig(
-        text_config=Qwen3Config(**_text_sizes(tokenizer)),
+        text_config=text_config(**_text_sizes(tokenizer, context) | text),
         vision_config={
             "hidden_size": 32,
             "intermediate_size": 64,
@@ -122,7 +144,7 @@ def save_internvl(folder: Path, seed: int = 0) -> Path:
     return _save(folder, InternVLForConditionalGeneration, config, processor, seed)
 
 
-def _text_sizes(tokenizer: PreTrainedTokenizerFast) -> dict[str, object]:
+def _text_sizes(tokenizer: PreTrainedTokenizerFast, context: int) -> dict[str, object]:
     return {
         "hidden_size": 64,
         "intermediate_size": 128,
@@ -131,7 +153,7 @@ def _text_sizes(tokenizer: PreTrainedTokenizerFast) -> dict[str, object]:
         "num_key_value_heads": 2,
         "head_dim": 16,
         "vocab_size": len(tokenizer),
-        "max_position_embeddings": CONTEXT,
+        "max_position_embeddings": context,
         "initializer_range": _SPREAD,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
@@ -140,7 +162,9 @@ def _text_sizes(tokenizer: PreTrainedTokenizerFast) -> dict[str, object]:
     }
 
 
-def _tokenizer(special: list[str], named: dict[str, str] | None = None) -> PreTrainedTokenizerFast:
+def _tokenizer(
+    special: list[str], context: int, named: dict[str, str] | None = None
+) -> PreTrainedTokenizerFast:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Tokenizer(
         models.BPE(vocab={letter: at for at, letter in enumerate(alphabet)}, merges=[])
@@ -154,7 +178,7 @@ def _tokenizer(special: list[str], named: dict[str, str] | None = None) -> PreTr
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         extra_special_tokens=named or {},
-        model_max_length=CONTEXT,
+        model_max_length=context,
     )
 
 

@@ -25,3 +25,27 @@ def ask(request):
         return asyncio.run(stream())
 
     return go
+
+
+FAMILIES = ["qwen3-vl", "internvl", "internvl-qwen2"]
+
+
+@pytest.fixture(scope="session")
+def deep_checkpoints(tmp_path_factory):
+    """Folders of tiny random checkpoints of four layers, with an output layer of their own."""
+    from checkpoints import save_internvl, save_qwen3_vl
+    from transformers import Qwen2Config
+
+    folder = tmp_path_factory.mktemp("deep")
+    sizes = {"num_hidden_layers": 4, "tie_word_embeddings": False, "context": 16_384}
+    return {
+        "qwen3-vl": save_qwen3_vl(folder / "qwen3-vl", **sizes),
+        "internvl": save_internvl(folder / "internvl", **sizes),
+        "internvl-qwen2": save_internvl(folder / "qwen2", text_config=Qwen2Config, **sizes),
+    }
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def deep_checkpoint(request, deep_checkpoints):
+    """Folder of a checkpoint of four layers; the test runs once for each family."""
+    return deep_checkpoints[request.param]
