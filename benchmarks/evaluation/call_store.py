@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from ...configs import ConfigError
 
@@ -27,24 +27,6 @@ CREATE TABLE IF NOT EXISTS results (
     PRIMARY KEY (strategy, key)
 );
 """
-
-
-class KeepsCalls(Protocol):
-    """Where a `StoredModel` looks for calls and puts them; see `CallStore`."""
-
-    def call(self, key: str) -> tuple[dict[str, Any], float] | None:
-        """A call's message as JSON and its seconds; None if it is not here."""
-        ...
-
-    def add_call(
-        self, key: str, role: str, style: str, message: Mapping[str, Any], seconds: float
-    ) -> None:
-        """Keep a call that succeeded."""
-        ...
-
-    def add_failure(self, key: str, role: str, style: str, error: str) -> None:
-        """Note a call that failed."""
-        ...
 
 
 class CallStore:

@@ -16,6 +16,7 @@ from .model_identity import model_identity
 from .ray_engine import RayEngine, RayReplicas
 from .results import Result, failures
 from .runner import OnProgress, Runner
+from .shared_calls import SharedCalls
 from .stored_model import StoredModel
 
 QUESTIONS_FILE = "questions.jsonl"
@@ -84,12 +85,13 @@ async def evaluate(
     wording = pair.prompts if prompts is None else prompts
     with CallStore(folder) as store:
         models = _claim(store, benchmark, pair, wording)
-        small = StoredModel(pair.small, store, "small", models["small"])
-        large = StoredModel(pair.large, store, "large", models["large"])
+        calls = SharedCalls(store)
+        small = StoredModel(pair.small, calls, "small", models["small"])
+        large = StoredModel(pair.large, calls, "large", models["large"])
         graphs = {name: create_strategy(name, small, large, prompts=wording) for name in strategies}
         engine = None
         if replicas is not None:
-            engine = RayEngine(replicas, pair, store, models, strategies, wording, concurrency)
+            engine = RayEngine(replicas, pair, calls, models, strategies, wording, concurrency)
         runner = Runner(
             graphs, store, concurrency=concurrency, on_progress=on_progress, engine=engine
         )

@@ -73,7 +73,7 @@ class Engine(Protocol):
     """Makes runs in another place than this process."""
 
     async def run(self, waiting: Sequence[Run], on_result: OnResult) -> None:
-        """Make all runs, tell each result as it comes, and store the calls."""
+        """Make all runs, and tell each result as it comes."""
         ...
 
 
@@ -92,7 +92,7 @@ class Runner:
         """Set up.
 
         Args:
-            graphs: Each strategy's graph, by name, made with `StoredModel`s of `store`.
+            graphs: Each strategy's graph, by name, made with `StoredModel`s.
             store: Keeps the results.
             concurrency: Runs at a time; engines put their calls into batches.
             on_progress: Called with every result, also with those of former evaluations.
