@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import load_pair_config, load_prompts
+from ..configs.whole_files import check_folder, writing
 from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
 from .exit_codes import RUN_FAILED
+from .extras import require
 from .options import Debug, Json
 from .output import print_json
 
@@ -77,6 +79,9 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    allow_fetch: Annotated[
+        bool, typer.Option("--allow-fetch", help="Download pictures that are web addresses.")
+    ] = False,
     concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]", show_default=False),
@@ -119,11 +124,17 @@ def evaluate(
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
     folder = Path(out).expanduser() if out else Path("evaluations") / f"{benchmark}-{_stem(pair)}"
 
+    require("rapidfuzz", "scipy", extra="benchmarks")
+    check_folder(folder)
+
     from ..benchmarks.datasets import load_benchmark
+    from ..benchmarks.datasets.web_pictures import with_fetched_pictures
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
+    if allow_fetch:
+        questions = with_fetched_pictures(questions, folder / "pictures")
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = _wording(prompts, pair, models, questions)
@@ -171,6 +182,7 @@ def _evaluate(
             folder,
             prompts=wording,
             concurrency=concurrency,
+            on_stored=progress.go_on,
             on_progress=show,
             replicas=replicas,
         )
@@ -189,7 +201,8 @@ def _evaluate(
         ],
         "failed_calls": found.failed_calls,
     }
-    write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
+    with writing(folder):
+        write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
     return done | {"summary": found.summary}
 
 
@@ -202,7 +215,7 @@ def _time(
     concurrency: int,
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
-    from ..benchmarks.evaluation.evaluate import claim, write_json, write_lines
+    from ..benchmarks.evaluation.evaluate import claimed, write_json, write_lines
     from ..benchmarks.evaluation.timed import time_strategies
     from ..benchmarks.evaluation.timing import (
         TIMED_FILE,
@@ -213,20 +226,21 @@ def _time(
     from ..benchmarks.run_record import write_run_record
     from ..graph import create_strategy
 
-    models = claim(folder, benchmark, pair, wording)
     graphs = {
         name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies
     }
-    runs = time_strategies(
-        graphs,
-        benchmark.questions,
-        models=(pair.small, pair.large),
-        concurrency=concurrency,
-        on_answer=_timed_progress(len(strategies), progress),
-    )
-    records = timing_records(runs)
-    write_json(folder / TIMING_FILE, records)
-    write_lines(folder / TIMED_FILE, timed_lines(runs))
+    with claimed(folder, benchmark, pair, wording) as models:
+        runs = time_strategies(
+            graphs,
+            benchmark.questions,
+            models=(pair.small, pair.large),
+            concurrency=concurrency,
+            on_answer=_timed_progress(len(strategies), progress),
+        )
+        records = timing_records(runs)
+        with writing(folder):
+            write_json(folder / TIMING_FILE, records)
+            write_lines(folder / TIMED_FILE, timed_lines(runs))
     done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "pair": pair.name,
@@ -240,23 +254,28 @@ def _time(
             if result["error"]
         ],
     }
-    write_run_record(
-        folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
-    )
+    with writing(folder):
+        write_run_record(
+            folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
+        )
     return done | {"timing": records}
 
 
 def _timed_progress(
     strategies: int, progress: EvaluationProgress
 ) -> "Callable[[TimedRun, int, int], None]":
-    start, answered = time.monotonic(), 0
+    first, answered = 0.0, 0
 
     def show(run: "TimedRun", _done: int, questions: int) -> None:
-        nonlocal answered
+        nonlocal first, answered
+        now = time.monotonic()
         answered += 1
+        if answered == 1:  # loading and warming up are no part of the rate
+            first = now
+        rate = (answered - 1) / (now - first) if now > first else 0.0
         total = strategies * questions
-        rate = answered / max(time.monotonic() - start, 1e-9)
-        progress.update(f"timing {run.strategy}", answered, total, rate, (total - answered) / rate)
+        left = (total - answered) / rate if rate else None
+        progress.update(f"timing {run.strategy}", answered, total, rate, left)
 
     return show
 
