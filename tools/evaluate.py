@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -216,6 +217,7 @@ def _time(
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
     from ..benchmarks.evaluation.evaluate import claimed, write_json, write_lines
+    from ..benchmarks.evaluation.machine_load import machine_load
     from ..benchmarks.evaluation.timed import time_strategies
     from ..benchmarks.evaluation.timing import (
         TIMED_FILE,
@@ -230,6 +232,7 @@ def _time(
         name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies
     }
     with claimed(folder, benchmark, pair, wording) as models:
+        load = {"before": machine_load()}
         runs = time_strategies(
             graphs,
             benchmark.questions,
@@ -237,6 +240,7 @@ def _time(
             concurrency=concurrency,
             on_answer=_timed_progress(len(strategies), progress),
         )
+        load["after"] = machine_load()
         records = timing_records(runs)
         with writing(folder):
             write_json(folder / TIMING_FILE, records)
@@ -247,6 +251,7 @@ def _time(
         "questions": len(benchmark.questions),
         "strategies": strategies,
         "concurrency": concurrency,
+        "machine_load": {when: asdict(one) for when, one in load.items()},
         "failures": [
             {key: result[key] for key in ("id", "strategy", "error")}
             for one in runs
@@ -258,6 +263,12 @@ def _time(
         write_run_record(
             folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
         )
+    for when, one in load.items():
+        if one.is_busy:
+            progress.note(
+                f"Other programs kept {one.busy_cores:.1f} of {one.cores} cores at work {when} the "
+                "timing; measure on an idle machine."
+            )
     return done | {"timing": records}
 
 

@@ -93,7 +93,11 @@ class EvaluationProgress:
             stored: Number of stored calls.
         """
         if stored:
-            self._console.print(f"{stored} calls already stored; going on.")
+            self.note(f"{stored} calls already stored; going on.")
+
+    def note(self, sentence: str) -> None:
+        """Write a line."""
+        self._console.print(escape(sentence), soft_wrap=True)
 
     def fail(self, what: str, error: str) -> None:
         """Write a line about a failure."""

@@ -15,7 +15,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from langgraph_mai import load_pair
+from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
+from langgraph_mai.benchmarks.evaluation.evaluate import claimed
 from langgraph_mai.configs import load_prompts
 from langgraph_mai.tools.cli import app
 
@@ -305,6 +308,18 @@ def test_timed_runs_make_every_call_and_store_none(tmp_path):
     assert median <= found["mai", "seconds_per_question.p95"]["value"]
     lines = (tmp_path / "timed.jsonl").read_text().splitlines()
     assert len(lines) == 8
+    load = json.loads((tmp_path / "timed-run.json").read_text())["machine_load"]
+    assert load["before"]["cores"] == load["after"]["cores"] >= 1
+
+
+def test_nothing_else_runs_in_a_folder_while_it_is_timed(tmp_path):
+    pair = load_pair()
+    shapes = load_benchmark("shapes", limit=1, folder=tmp_path)
+    with claimed(tmp_path, shapes, pair, pair.prompts):
+        for more in ((), ("--timed",)):
+            done = mai("evaluate", "shapes", "--limit", "1", "--out", str(tmp_path), *more)
+            assert done.exit_code == 2
+            assert "Another evaluation is running in" in done.stderr
 
 
 def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
