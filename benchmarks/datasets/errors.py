@@ -9,6 +9,10 @@ class DataError(ValueError):
     """Data that cannot be used; the message says where the fault is and what to do."""
 
 
+class NoPictureError(DataError):
+    """A row names a picture that is not there."""
+
+
 class DataFaultsError(DataError):
     """Several faults; the message has a line for each."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...configs.whole_files import write_whole
-from .errors import DataError
+from .errors import DataError, NoPictureError
 
 _SUBFOLDERS = ("", "images", "png", "val2014")
 """Where the public sets keep the pictures that their files name."""
@@ -25,7 +25,8 @@ def picture_reference(cell: Any, base: Path, folder: Path) -> str:
         folder: Where bytes are written, once for equal bytes.
 
     Raises:
-        DataError: No picture, or no such file.
+        DataError: No picture.
+        NoPictureError: No such file.
         ConfigError: The folder cannot be written.
     """
     data, name = (
@@ -39,7 +40,8 @@ def picture_reference(cell: Any, base: Path, folder: Path) -> str:
         path = base / subfolder / name
         if path.is_file():
             return str(path.resolve())
-    raise DataError(f"there is no picture {name} in {base}.")
+    below = ", ".join(f"{subfolder}/" for subfolder in _SUBFOLDERS if subfolder)
+    raise NoPictureError(f"there is no picture {name} in {base}, nor below it in {below}.")
 
 
 def _written(data: bytes, suffix: str, folder: Path) -> Path:
