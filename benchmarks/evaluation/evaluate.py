@@ -1,6 +1,5 @@
 """An evaluation: a benchmark, a pair and strategies in; a folder of results out."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from ...configs import ConfigError, PromptsConfig
 from ...graph import create_strategy
 from ...models.pairs import Pair
+from ...records.json_files import write_json, write_lines
 from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion
 from .call_store import CallStore
@@ -154,17 +154,6 @@ def question_record(question: BenchmarkQuestion) -> dict[str, Any]:
     return asdict(question) | {"group": dict(question.group)}
 
 
-def write_lines(path: Path, records: Any) -> None:
-    """Write a record a line, whole or not at all."""
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    _replace(path, text)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write one JSON value, whole or not at all."""
-    _replace(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-
-
 def check_scoring(benchmark: Benchmark) -> None:
     """Make sure that results can be scored, before hours of calls.
 
@@ -191,9 +180,3 @@ def _claim(
         }
     )
     return models
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(f"{path.name}.draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

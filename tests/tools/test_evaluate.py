@@ -226,7 +226,7 @@ def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
         (["evaluate", "shapes", "--strategy", "best"], "The strategy 'best' is unknown"),
         (["evaluate", "nothing"], "There is no benchmark 'nothing'"),
         (["evaluate", "shapes", "--pair", "nobody"], "nobody"),
-        (["evaluate", "own"], "need a file"),
+        (["evaluate", "own"], "need a file; name it with --data FILE"),
         (["report", "nowhere"], "There is no folder 'nowhere'"),
         (["report", ".", "--protocol", "mine"], "--protocol takes typed, strict"),
         (["report", ".", "--html", "no/such/page.html"], "There is no folder 'no/such'"),

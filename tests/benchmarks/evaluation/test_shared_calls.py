@@ -114,7 +114,10 @@ async def test_a_replica_that_ray_starts_anew_finds_its_calls_free(tmp_path):
             assert await dead.call("one") is None
             assert await other.call("two") is None
             # Both wait for each other's call when they end without a word.
-            waiting = [asyncio.create_task(dead.call("two")), asyncio.create_task(other.call("one"))]
+            waiting = [
+                asyncio.create_task(dead.call("two")),
+                asyncio.create_task(other.call("one")),
+            ]
             await asyncio.sleep(0.01)
             assert not any(task.done() for task in waiting)
             for fresh, key in ((again, "three"), (last, "four"), (again, "one"), (last, "two")):
