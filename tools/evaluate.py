@@ -16,7 +16,7 @@ from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
 from .exit_codes import RUN_FAILED
 from .extras import require
-from .options import Debug, Json
+from .options import Debug, Json, PairName
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -42,42 +42,33 @@ def evaluate(
         ),
     ],
     *,
-    pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    pair: PairName = "demo",
     data: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             help="Your own questions (JSON lines), or where the benchmark's data lie.",
-            show_default=False,
         ),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Only this split of the benchmark.", show_default=False)
-    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only this split of the benchmark.")] = None,
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"A strategy, once for each, or all. [default: {', '.join(DEFAULT_STRATEGIES)}]",
-            show_default=False,
+            help=f"A strategy, once for each, or all. [default: {', '.join(DEFAULT_STRATEGIES)}]"
         ),
     ] = None,
     prompts: Annotated[
         str | None,
         typer.Option(
             help="The wording: a name in configs/prompts or a file. [default: the pair's own, else "
-            "the benchmark's]",
-            show_default=False,
+            "the benchmark's]"
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many questions.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many questions.")] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR",
-            help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]",
-            show_default=False,
+            metavar="DIR", help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]"
         ),
     ] = None,
     allow_fetch: Annotated[
@@ -85,7 +76,7 @@ def evaluate(
     ] = False,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]", show_default=False),
+        typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]"),
     ] = None,
     timed: Annotated[
         bool, typer.Option("--timed", help="Measure the time: warm, for real, without the store.")
@@ -98,35 +89,28 @@ def evaluate(
         typer.Option(
             metavar="HOST:PORT",
             help="The Ray cluster to join, or auto. [default: a Ray on this machine alone]",
-            show_default=False,
         ),
     ] = None,
     replicas: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Replicas of the pair on Ray. [default: as GPUs suffice; without GPUs, 1]",
-            show_default=False,
+            min=1, help="Replicas of the pair on Ray. [default: as GPUs suffice; without GPUs, 1]"
         ),
     ] = None,
     replica_gpus: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="GPUs of each replica. [default: 1 for models on GPUs]",
-            show_default=False,
-        ),
+        typer.Option(min=0, help="GPUs of each replica. [default: 1 for models on GPUs]"),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Run strategies on a benchmark; run again, it goes on where it was stopped."""
     strategies = _strategies(strategy)
+    if benchmark == "own" and data is None:
+        raise UsageError("Questions of your own need a file; name it with --data FILE.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
-    folder = Path(out).expanduser() if out else Path("evaluations") / f"{benchmark}-{_stem(pair)}"
-
+    folder = _folder(out or f"evaluations/{benchmark}-{_stem(pair)}")
     require("rapidfuzz", "scipy", extra="benchmarks")
-    check_folder(folder)
 
     from ..benchmarks.datasets import load_benchmark
     from ..benchmarks.datasets.web_pictures import with_fetched_pictures
@@ -155,6 +139,17 @@ def evaluate(
         raise typer.Exit(RUN_FAILED)
 
 
+def _folder(name: str) -> Path:
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"The home folder in {name!r} is not known; name another --out."
+        ) from error
+    check_folder(folder)
+    return folder
+
+
 def _evaluate(
     benchmark: "Benchmark",
     pair: "Pair",
@@ -168,7 +163,7 @@ def _evaluate(
     from ..benchmarks.evaluation.evaluate import evaluate as run
     from ..benchmarks.evaluation.evaluate import headline
     from ..benchmarks.evaluation.runner import Progress
-    from ..benchmarks.run_record import write_run_record
+    from ..records.run_record import write_run_record
 
     def show(at: Progress) -> None:
         progress.update("evaluating", at.done, at.total, at.rate, at.seconds_left)
@@ -216,7 +211,7 @@ def _time(
     concurrency: int,
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
-    from ..benchmarks.evaluation.evaluate import claimed, write_json, write_lines
+    from ..benchmarks.evaluation.evaluate import claimed
     from ..benchmarks.evaluation.machine_load import machine_load
     from ..benchmarks.evaluation.timed import time_strategies
     from ..benchmarks.evaluation.timing import (
@@ -225,8 +220,9 @@ def _time(
         timed_lines,
         timing_records,
     )
-    from ..benchmarks.run_record import write_run_record
     from ..graph import create_strategy
+    from ..records.json_files import write_json, write_lines
+    from ..records.run_record import write_run_record
 
     graphs = {
         name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies

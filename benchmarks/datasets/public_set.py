@@ -6,6 +6,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from ...configs.paths import existing_file, existing_folder
 from ..question import Benchmark, BenchmarkQuestion
 from .errors import DataError, NoPictureError
 from .pictures import picture_reference
@@ -61,8 +62,8 @@ class PublicSet:
     def _rows(self, data: str | Path | None, split: str | None, folder: Path) -> Rows:
         if data is None:
             return hub_rows(self.hub, self.config, split or self.split)
-        path = Path(data).expanduser()
-        if path.exists():
+        path = existing_file(data) or existing_folder(data)
+        if path is not None:
             return self._original(
                 local_rows(
                     path,

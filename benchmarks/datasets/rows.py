@@ -61,7 +61,8 @@ def hub_rows(name: str, config: str | None, split: str) -> Rows:
     except (OSError, ValueError, LookupError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
             f"The data set {name!r}, split {split!r}, cannot be loaded from the hub: "
-            f"{_sentence(error)} Give a folder or file of it instead, or check name and split."
+            f"{_sentence(error)} Give a folder or file of it as data (--data), or check name and "
+            "split."
         ) from error
     return Rows(_undecoded(datasets.concatenate_datasets(parts)), name, Path.cwd())
 

@@ -12,6 +12,7 @@ from ...configs.whole_files import writing
 from ...graph import create_strategy
 from ...models.images import ImageError
 from ...models.pairs import Pair
+from ...records.json_files import write_json, write_lines
 from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion
 from .call_store import CallStore
@@ -166,17 +167,6 @@ def question_record(question: BenchmarkQuestion) -> dict[str, Any]:
     return asdict(question) | {"group": dict(question.group)}
 
 
-def write_lines(path: Path, records: Any) -> None:
-    """Write a record a line, whole or not at all."""
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    _replace(path, text)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write one JSON value, whole or not at all."""
-    _replace(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-
-
 def check_scoring(benchmark: Benchmark) -> None:
     """Make sure that results can be scored, before hours of calls.
 
@@ -225,9 +215,3 @@ def _check_all_asked(folder: Path, benchmark: Benchmark) -> None:
             f"{len(left_out)} of them are not asked now: ask them too (leave --limit out or raise "
             "it, with the same --split and --data), or name another folder with --out."
         )
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(f"{path.name}.draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

@@ -177,6 +177,6 @@ class CallServer:
 
     async def _do(self, request: Request) -> Any:
         if request.what == "call":
-            return await self._calls.call(*request.given, maker=request.start)
+            return await self._calls.call(request.given[0], request.start)
         self._made += 1
         return await getattr(self._calls, request.what)(*request.given)

@@ -47,7 +47,8 @@ class Replica:
         """
         from ray import get_runtime_context
 
-        self._calls = RemoteCalls(mailbox.ask.remote, get_runtime_context().get_actor_id())
+        name = str(get_runtime_context().get_actor_id())
+        self._calls = RemoteCalls(mailbox.ask.remote, name)
         self._graphs: dict[str, Any] = {}
         self._fault = ""
         try:

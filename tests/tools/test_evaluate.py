@@ -341,8 +341,12 @@ def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
     [
         (["evaluate", "shapes", "--strategy", "best"], "The strategy 'best' is unknown"),
         (["evaluate", "nothing"], "There is no benchmark 'nothing'"),
+        (["evaluate", "shapes", "--out", "~nosuchuser/x"], "The home folder in '~nosuchuser/x'"),
+        (["evaluate", "pope", "--data", "~nosuchuser/x"], "There is no file or folder '~nosuchus"),
+        (["evaluate", "pope", "--data", "x" * 5_000 + "/x"], "The data set 'xxx"),
+        (["evaluate", "own", "--data", "x" * 5_000], "cannot be read: there is no such file"),
         (["evaluate", "shapes", "--pair", "nobody"], "nobody"),
-        (["evaluate", "own"], "need a file"),
+        (["evaluate", "own"], "need a file; name it with --data FILE"),
         (["report", "nowhere"], "There is no folder 'nowhere'"),
         (["report", ".", "--protocol", "mine"], "--protocol takes typed, strict"),
         (["report", ".", "--html", "no/such/page.html"], "There is no folder 'no/such'"),
