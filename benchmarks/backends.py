@@ -5,12 +5,10 @@ match, how much of a shared prompt is reused, and what do concurrent questions g
 """
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -21,6 +19,8 @@ from ..models.weights import model_weights
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import MAIInput, RunState
+from ..records.record import Record, write_records
+from ..records.run_record import write_run_record
 from .demo_questions import demo_questions
 from .parity import Difference, compare_outputs
 from .prefix_reuse import Reuse, reused_share, shared_tokens
@@ -29,29 +29,19 @@ from .throughput import Round, all_at_once, one_by_one
 _SEED = 33_001
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measured figure, as `backends.json` holds it."""
-
-    name: str
-    value: float | None
-    unit: str
-    questions: int
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, and write `backends.json`."""
     options = _options(arguments)
     reference, pair = load_pair(options.reference), load_pair(options.pair)
     _check_loads(pair)
     folder = Path(tempfile.mkdtemp(prefix="langgraph-mai-questions-"))
-    figures: list[Figure] = []
+    figures: list[Record] = []
 
-    def add(measured: Sequence[Figure]) -> None:
+    def add(measured: Sequence[Record]) -> None:
         figures.extend(measured)
         _show(measured)
         if options.out:
-            _write(figures, options.out)
+            _write(figures, options)
 
     _say(f"Outputs of {options.questions} questions, {options.pair} against {options.reference}")
     questions = demo_questions(folder, options.questions, _SEED)
@@ -68,21 +58,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add(_throughput(mai, folder, options.questions, options.rounds))
 
 
-def _show(figures: Sequence[Figure]) -> None:
+def _show(figures: Sequence[Record]) -> None:
     for figure in figures:
-        value = "none" if figure.value is None else f"{figure.value:.4g}"
+        value = "none" if figure.number is None else f"{figure.number:.4g}"
         _say(f"  {figure.name:<42} {value:>8} {figure.unit}  ({figure.questions})")
 
 
-def _write(figures: Sequence[Figure], folder: Path) -> None:
+def _write(figures: Sequence[Record], options: argparse.Namespace) -> None:
+    folder: Path = options.out
     folder.mkdir(parents=True, exist_ok=True)
-    records = [asdict(figure) for figure in figures]
-    (folder / "backends.json").write_text(json.dumps(records, indent=1))
+    write_records(folder / "backends.json", figures)
+    command = ["python", "-m", "langgraph_mai.benchmarks.backends", *sys.argv[1:]]
+    write_run_record(folder, command=command, settings=vars(options))
 
 
 def _parity(
     reference: Pair, pair: Pair, made: Round, questions: Sequence[MAIInput]
-) -> list[Figure]:
+) -> list[Record]:
     """The calls that the cascade may make, on every question, on both backends."""
     figures = []
     plans: list[tuple[Literal["small", "large"], PromptStyle]] = [
@@ -105,9 +97,9 @@ def _parity(
             _say(_shown(role, style, difference))
         identical += len(prompts) - len(found)
         share = 1 - len(found) / len(prompts)
-        figures.append(Figure(f"identical.{role}.{style}", share, "share", len(prompts)))
+        figures.append(Record(f"identical.{role}.{style}", share, "share", questions=len(prompts)))
     total = identical / (len(plans) * len(questions))
-    return [Figure("identical", total, "share", len(questions)), *figures]
+    return [Record("identical", total, "share", questions=len(questions)), *figures]
 
 
 def _reasoning(result: dict[str, Any]) -> str:
@@ -116,19 +108,19 @@ def _reasoning(result: dict[str, Any]) -> str:
     return written[0] if written else f"I see it at once.\nAnswer: {result['answer']}"
 
 
-def _routes(before: Round, after: Round) -> list[Figure]:
+def _routes(before: Round, after: Round) -> list[Record]:
     both = list(zip(before.results, after.results, strict=True))
     same_route = [one["route"] == two["route"] for one, two in both]
     same_answer = [one["answer"] == two["answer"] for one, two in both]
     return [
-        Figure("same_route", statistics.mean(same_route), "share", len(both)),
-        Figure("same_answer", statistics.mean(same_answer), "share", len(both)),
+        Record("same_route", statistics.mean(same_route), "share", questions=len(both)),
+        Record("same_answer", statistics.mean(same_answer), "share", questions=len(both)),
     ]
 
 
 def _reuse(
     name: str, pair: Pair, made: Round, questions: Sequence[MAIInput], block: int
-) -> list[Figure]:
+) -> list[Record]:
     from transformers import AutoProcessor
 
     reference = load_pair_config(name)
@@ -153,13 +145,17 @@ def _reuse(
             shared = shared_tokens(processor, first_prompt, second_prompt)
             reuses.append(Reuse(shared, block, second["cached_tokens"] or 0))
         share = reused_share(reuses)
-        figures.append(Figure(f"prefix_reused.{role}.{style}", share, "share", len(reuses)))
+        figures.append(
+            Record(f"prefix_reused.{role}.{style}", share, "share", questions=len(reuses))
+        )
         tokens = statistics.mean(reuse.shared for reuse in reuses) if reuses else None
-        figures.append(Figure(f"prefix_tokens.{role}.{style}", tokens, "tokens", len(reuses)))
+        figures.append(
+            Record(f"prefix_tokens.{role}.{style}", tokens, "tokens", questions=len(reuses))
+        )
     return figures
 
 
-def _throughput(mai: Any, folder: Path, count: int, rounds: int) -> list[Figure]:
+def _throughput(mai: Any, folder: Path, count: int, rounds: int) -> list[Record]:
     """Fresh questions for every measurement: a repeated one would find its prefix cached."""
     alone, together, lost = [], [], 0
     for number in range(rounds):
@@ -171,10 +167,20 @@ def _throughput(mai: Any, folder: Path, count: int, rounds: int) -> list[Figure]
         lost += slow.lost + fast.lost
     ratios = [fast / slow for fast, slow in zip(together, alone, strict=True)]
     return [
-        Figure("questions_a_second.one_by_one", statistics.median(alone), "1/s", count * rounds),
-        Figure("questions_a_second.at_once", statistics.median(together), "1/s", count * rounds),
-        Figure("speedup_at_once", statistics.median(ratios), "ratio", count * rounds),
-        Figure("lost", lost, "questions", 2 * count * rounds),
+        Record(
+            "questions_a_second.one_by_one",
+            statistics.median(alone),
+            "1/s",
+            questions=count * rounds,
+        ),
+        Record(
+            "questions_a_second.at_once",
+            statistics.median(together),
+            "1/s",
+            questions=count * rounds,
+        ),
+        Record("speedup_at_once", statistics.median(ratios), "ratio", questions=count * rounds),
+        Record("lost", lost, "questions", questions=2 * count * rounds),
     ]
 
 

@@ -18,8 +18,9 @@ from ..models.transformers_chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import ModelCall
+from ..records.record import Record
 from .speed_floor import floors, measure_rates
-from .speed_records import Record, median_record, missing_record, ratio_record
+from .speed_records import median_record, missing_record, ratio_record
 from .speed_runs import (
     DistantModel,
     InstantModel,

@@ -15,7 +15,8 @@ from ..models.pairs import Pair
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import ModelCall, Role
-from .speed_records import Record, median_record
+from ..records.record import Record
+from .speed_records import median_record
 from .speed_runs import Question, Timed, forget
 
 _DECODED = 33

@@ -1,44 +1,17 @@
-"""Measured figures with their intervals."""
+"""Measured figures with their bootstrap intervals."""
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+
+from ..records.record import Record
 
 _RESAMPLES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A measured number.
-
-    Attributes:
-        name: What was measured.
-        value: In the unit of `unit`; None if it could not be measured.
-        unit: "ratio", "share", "ms" or "questions/s".
-        low: Lower end of the 95% interval, None if there is none.
-        high: Upper end.
-        questions: Number of questions that it was measured on.
-        note: Why there is no value, or what it was measured on besides; empty if that is all.
-    """
-
-    name: str
-    value: float | None
-    unit: str
-    low: float | None
-    high: float | None
-    questions: int
-    note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record as plain data."""
-        return asdict(self)
-
-
 def missing_record(name: str, unit: str, reason: str) -> Record:
     """A figure that could not be measured, and why."""
-    return Record(name, None, unit, None, None, 0, reason)
+    return Record(name, None, unit, questions=0, note=reason)
 
 
 def median_record(name: str, values: Sequence[float], unit: str) -> Record:

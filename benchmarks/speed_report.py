@@ -1,18 +1,12 @@
 """Writes what was measured: JSON, a Markdown table, a plot, and how it came about."""
 
-import json
-import os
-import platform
-import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .speed_records import Record
-
-_PACKAGES = ("langgraph-mai", "langgraph", "langchain-core", "torch", "transformers", "pillow")
+from ..records.record import Record, write_records
+from ..records.run_record import write_run_record
 
 GOALS: dict[str, tuple[str, float]] = {
     "wall_over_critical_path": ("at most", 1.10),
@@ -34,13 +28,13 @@ def make_folder(out: Path) -> None:
         pass
 
 
-def write_speed(out: Path, records: Sequence[Record], command: Sequence[str]) -> list[Path]:
+def write_speed(out: Path, records: Sequence[Record], **settings: Any) -> list[Path]:
     """Write bench.json, bench.md, run.json, and bench.png where matplotlib is installed.
 
     Args:
         out: The folder; it is made.
         records: What was measured.
-        command: The exact command.
+        **settings: What the command was given, its defaults included.
 
     Returns:
         The files.
@@ -49,14 +43,10 @@ def write_speed(out: Path, records: Sequence[Record], command: Sequence[str]) ->
         OSError: They cannot be written.
     """
     make_folder(out)
-    texts = {
-        "bench.json": json.dumps([record.as_dict() for record in records], indent=1),
-        "bench.md": markdown(records),
-        "run.json": json.dumps(run_information(command), indent=1),
-    }
-    for name, text in texts.items():
-        (out / name).write_text(text + "\n", encoding="utf-8")
-    files = [out / name for name in texts]
+    write_records(out / "bench.json", records)
+    (out / "bench.md").write_text(markdown(records) + "\n", encoding="utf-8")
+    write_run_record(out, settings=settings)
+    files = [out / name for name in ("bench.json", "bench.md", "run.json")]
     return [*files, *_plot(out / "bench.png", records)]
 
 
@@ -72,9 +62,8 @@ def markdown(records: Sequence[Record]) -> str:
             words, bound = GOALS[record.name]
             goal = f"{words} {bound:g}"
             met = {True: "yes", False: "**no**", None: "not measured"}[is_met(record)]
-        interval = "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
         lines.append(
-            f"| `{record.name}` | {_value(record)} | {interval} | "
+            f"| `{record.name}` | {_value(record)} | {interval(record)} | "
             f"{record.questions} | {goal} | {met} |"
         )
     notes = [f"`{record.name}`: {record.note}." for record in records if record.note]
@@ -83,56 +72,22 @@ def markdown(records: Sequence[Record]) -> str:
 
 def is_met(record: Record) -> bool | None:
     """Whether a figure meets its goal; None if it has none, or was not measured."""
-    if record.name not in GOALS or record.value is None:
+    if record.name not in GOALS or record.number is None:
         return None
     words, bound = GOALS[record.name]
-    return record.value <= bound if words == "at most" else record.value >= bound
+    return record.number <= bound if words == "at most" else record.number >= bound
 
 
-def run_information(command: Sequence[str]) -> dict[str, Any]:
-    """The command, versions and machine of this run."""
-    return {
-        "command": list(command),
-        "python": sys.version.split()[0],
-        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
-        "machine": {
-            "system": platform.platform(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            "devices": _devices(),
-        },
-    }
+def interval(record: Record) -> str:
+    """A figure's interval in words; empty if it has none."""
+    return "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
 
 
 def _value(record: Record) -> str:
-    if record.value is None:
+    if record.number is None:
         return "not measured"
     unit = "" if record.unit in {"ratio", "share"} else record.unit
-    return f"{record.value:.3g} {unit}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor())
-
-
-def _devices() -> list[str]:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return []
-    return [torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())]
+    return f"{record.number:.3g} {unit}"
 
 
 def _plot(path: Path, records: Sequence[Record]) -> list[Path]:
@@ -150,9 +105,9 @@ def _plot(path: Path, records: Sequence[Record]) -> list[Path]:
     axes = figure.subplots(1, len(panels))
     for axis, (title, prefix) in zip(axes, panels.items(), strict=True):
         shown = [
-            (record, record.value)
+            (record, record.number)
             for record in records
-            if record.name.startswith(prefix) and record.value is not None
+            if record.name.startswith(prefix) and record.number is not None
         ]
         names = [record.name.removeprefix(prefix).strip(".") or "all" for record, _ in shown]
         values = [value for _, value in shown]

@@ -21,7 +21,7 @@ from ..models.weights import model_weights
 from ..nodes.model_call import Agent, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import MAIInput, RunState
-from .run_record import Record
+from ..records.record import Record
 from .speculative import AHEAD, SpeculativeDecoder
 from .tables import Table
 
@@ -74,7 +74,7 @@ def decoding_table(methods: Sequence[Method]) -> Table:
 
 def decoding_records(methods: Sequence[Method]) -> list[Record]:
     """The methods as flat figures."""
-    found: list[Record] = []
+    found = []
     for key, method in zip(("large_reason", "speculative", "mai"), methods, strict=True):
         for name, value, unit in (
             ("total", method.seconds, "s"),
@@ -83,13 +83,8 @@ def decoding_records(methods: Sequence[Method]) -> list[Record]:
             ("equal_to_plain", method.equal, "questions"),
         ):
             if value is not None:
-                figure: Record = {
-                    "name": f"decoding.{key}.{name}",
-                    "value": round(value, 4),
-                    "unit": unit,
-                    "questions": method.questions,
-                }
-                found.append(figure)
+                figure = f"decoding.{key}.{name}"
+                found.append(Record(figure, round(value, 4), unit, questions=method.questions))
     return found
 
 

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..records.record import Record, write_records
 from .latency import ModelLatency
 from .machine_rates import MachineRates
 from .paper_tables import table
 from .profile_latency import profile_latency
 from .profile_rows import ProfileRow
-from .run_record import Record, write_records
 from .tables import Table, markdown_table
 
 _TITLES = {
@@ -49,31 +49,19 @@ def write_profile(
 
 def records(rows: Sequence[ProfileRow], rates: MachineRates) -> list[Record]:
     """Every measured latency as a flat figure, and the machine's rates."""
-    found: list[Record] = [
-        {"name": "machine.matrix_rate", "value": rates.flops / 1e9, "unit": "GFLOP/s"},
-        {"name": "machine.copy_bandwidth", "value": rates.bandwidth / 1e9, "unit": "GB/s"},
+    found = [
+        Record("machine.matrix_rate", rates.flops / 1e9, "GFLOP/s"),
+        Record("machine.copy_bandwidth", rates.bandwidth / 1e9, "GB/s"),
     ]
     for row in rows:
         if row.median_ms is None or row.low_ms is None or row.high_ms is None:
             continue
         sizes = f"batch{row.batch}.side{row.image_side}.query{row.query_tokens}"
-        name = f"{row.model}.{row.dtype}.{row.attention}.{row.component}.{sizes}"
-        found.append(
-            {
-                "name": f"{name}.out{row.output_tokens}",
-                "value": row.median_ms,
-                "unit": "ms",
-                "low": row.low_ms,
-                "high": row.high_ms,
-            }
-        )
+        what = f"{row.model}.{row.dtype}.{row.attention}.{row.component}"
+        name = f"{what}.{sizes}.out{row.output_tokens}"
+        found.append(Record(name, row.median_ms, "ms", row.low_ms, row.high_ms))
         if row.share is not None:
-            share: Record = {
-                "name": f"{name}.out{row.output_tokens}.floor_share",
-                "value": row.share,
-                "unit": "share",
-            }
-            found.append(share)
+            found.append(Record(f"{name}.floor_share", row.share, "share"))
     return found
 
 

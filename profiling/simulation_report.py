@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+from ..records.record import Record, write_records
 from .latency import ROLES
 from .paper_comparison import (
     Compared,
@@ -10,7 +11,6 @@ from .paper_comparison import (
     compare_with_paper,
     contradictions,
 )
-from .run_record import Record, write_records
 from .serving import Served
 from .simulation import ServedTotals, Simulation
 from .tables import Table, markdown_table
@@ -68,23 +68,17 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
     for row in simulation.totals:
         name = f"{row.workload}.{row.strategy}"
         for key, seconds in (("total", row.seconds), ("total_fast", row.fast_seconds)):
-            figure: Record = {
-                "name": f"{name}.{key}",
-                "value": round(seconds, 3),
-                "unit": "s",
-                "questions": row.questions,
-            }
-            found.append(figure)
+            found.append(Record(f"{name}.{key}", round(seconds, 3), "s", questions=row.questions))
     for served in simulation.served:
         name, outcome = f"{served.workload}.{served.strategy}", served.served
         found += [
-            {"name": f"{name}.served", "value": round(outcome.rate, 3), "unit": "questions/s"},
-            {"name": f"{name}.median_wait", "value": round(outcome.quantile(0.5), 3), "unit": "s"},
-            {"name": f"{name}.p95_wait", "value": round(outcome.quantile(0.95), 3), "unit": "s"},
+            Record(f"{name}.served", round(outcome.rate, 3), "questions/s"),
+            Record(f"{name}.median_wait", round(outcome.quantile(0.5), 3), "s"),
+            Record(f"{name}.p95_wait", round(outcome.quantile(0.95), 3), "s"),
         ]
     for (workload, strategy), plan in simulation.plans.items():
         found += [
-            {"name": f"{workload}.{strategy}.{role}_engines", "value": count, "unit": "engines"}
+            Record(f"{workload}.{strategy}.{role}_engines", count, "engines")
             for role, count in plan.engines.items()
         ]
     for total in simulation.timed:
@@ -93,23 +87,17 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             ("predicted", total.predicted, "s"),
             ("error", total.error, "share"),
         ):
-            timed: Record = {
-                "name": f"demo.{total.strategy}.{key}",
-                "value": round(value, 4),
-                "unit": unit,
-                "questions": total.questions,
-            }
-            found.append(timed)
+            name = f"demo.{total.strategy}.{key}"
+            found.append(Record(name, round(value, 4), unit, questions=total.questions))
     for workload, even in simulation.break_even.items():
         for key, point, unit in (
             ("disputed", even.disputed, "share"),
             ("reasoning", even.reasoning, "tokens"),
             ("speed_ratio", even.speed_ratio, "ratio"),
         ):
-            found.append({"name": f"{workload}.break_even.{key}", "value": point, "unit": unit})
+            found.append(Record(f"{workload}.break_even.{key}", point, unit))
     found += [
-        {"name": f"advice.{index}", "value": line, "unit": "text"}
-        for index, line in enumerate(simulation.advice)
+        Record(f"advice.{index}", line, "text") for index, line in enumerate(simulation.advice)
     ]
     return found + (_paper_records() if paper else [])
 
@@ -127,14 +115,9 @@ def _paper_records() -> list[Record]:
             ("reasoning_ratio.disputed", row.implied_ratio, "ratio"),
             ("reasoning_ratio.all", row.implied_full_ratio, "ratio"),
         ):
-            figure: Record = {
-                "name": f"table11.{row.benchmark}.{key}",
-                "value": round(value, 4),
-                "unit": unit,
-            }
-            found.append(figure)
+            found.append(Record(f"table11.{row.benchmark}.{key}", round(value, 4), unit))
     found += [
-        {"name": f"contradiction.{index}", "value": line, "unit": "text"}
+        Record(f"contradiction.{index}", line, "text")
         for index, line in enumerate(contradictions())
     ]
     return found

@@ -13,7 +13,7 @@ from ..configs import PairConfig, SparseTransfer, load_pair_config
 from ..configs.model_pair import Backend
 from ..configs.paths import existing_file
 from .errors import UsageError, reports_errors
-from .options import Debug, Json, readable
+from .options import Debug, Json, PairName, readable
 from .output import print_json
 from .transfer_options import (
     KeepOption,
@@ -42,7 +42,7 @@ Words = Annotated[
 def ask(
     words: Words,
     *,
-    pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    pair: PairName = "demo",
     choice: Annotated[
         list[str] | None,
         typer.Option(help="The text of an option, once for each.", show_default=False),

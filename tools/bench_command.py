@@ -1,26 +1,25 @@
 """`mai bench`: how near the cascade is to the time that its model calls need."""
 
-import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .ask import import_local_models
 from .errors import UsageError, reports_errors
 from .exit_codes import RUN_FAILED
-from .options import Debug, Json
+from .options import Debug, Json, PairName
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ..benchmarks.speed_records import Record
+    from ..records.record import Record
 
 
 @reports_errors
 def bench(
     *,
-    pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    pair: PairName = "demo",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for bench.json, run.json, a table and a plot."),
@@ -50,7 +49,7 @@ def bench(
     else:
         _show(records)
     if out is not None:
-        _write(out, records)
+        _write(out, records, pair=pair, questions=questions)
 
 
 def _make_folder(out: Path) -> None:
@@ -68,11 +67,11 @@ def _make_folder(out: Path) -> None:
         ) from error
 
 
-def _write(out: Path, records: "list[Record]") -> None:
+def _write(out: Path, records: "list[Record]", **settings: Any) -> None:
     from ..benchmarks.speed_report import write_speed
 
     try:
-        files = write_speed(out, records, ["mai", *sys.argv[1:]])
+        files = write_speed(out, records, **settings)
     except OSError as error:
         typer.echo(
             f"The figures above could not be written to {str(out)!r} "
@@ -88,7 +87,7 @@ def _write(out: Path, records: "list[Record]") -> None:
 
 
 def _show(records: "list[Record]") -> None:
-    from ..benchmarks.speed_report import GOALS, is_met
+    from ..benchmarks.speed_report import GOALS, interval, is_met
     from .rendering import show_figures
 
     rows = []
@@ -98,9 +97,8 @@ def _show(records: "list[Record]") -> None:
         met = {True: "met", False: "missed", None: "not measured"}[is_met(record)]
         goal = "" if bound is None else f"{sign}{bound:g} {met}"
         unit = {"ms": " ms", "questions/s": "/s"}.get(record.unit, "")
-        interval = "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
-        value = "none" if record.value is None else f"{record.value:.3g}{unit}"
-        rows.append((record.name, value, interval, goal))
+        value = "none" if record.number is None else f"{record.number:.3g}{unit}"
+        rows.append((record.name, value, interval(record), goal))
     show_figures(rows)
     for record in records:
         if record.note:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import load_pair_config, load_prompts
+from ..configs.whole_files import check_folder, writing
 from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
 from .exit_codes import RUN_FAILED
-from .options import Debug, Json
+from .extras import require
+from .options import Debug, Json, PairName
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -39,47 +42,41 @@ def evaluate(
         ),
     ],
     *,
-    pair: Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")] = "demo",
+    pair: PairName = "demo",
     data: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             help="Your own questions (JSON lines), or where the benchmark's data lie.",
-            show_default=False,
         ),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Only this split of the benchmark.", show_default=False)
-    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only this split of the benchmark.")] = None,
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"A strategy, once for each, or all. [default: {', '.join(DEFAULT_STRATEGIES)}]",
-            show_default=False,
+            help=f"A strategy, once for each, or all. [default: {', '.join(DEFAULT_STRATEGIES)}]"
         ),
     ] = None,
     prompts: Annotated[
         str | None,
         typer.Option(
             help="The wording: a name in configs/prompts or a file. [default: the pair's own, else "
-            "the benchmark's]",
-            show_default=False,
+            "the benchmark's]"
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many questions.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many questions.")] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR",
-            help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]",
-            show_default=False,
+            metavar="DIR", help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]"
         ),
     ] = None,
+    allow_fetch: Annotated[
+        bool, typer.Option("--allow-fetch", help="Download pictures that are web addresses.")
+    ] = False,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]", show_default=False),
+        typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]"),
     ] = None,
     timed: Annotated[
         bool, typer.Option("--timed", help="Measure the time: warm, for real, without the store.")
@@ -92,38 +89,37 @@ def evaluate(
         typer.Option(
             metavar="HOST:PORT",
             help="The Ray cluster to join, or auto. [default: a Ray on this machine alone]",
-            show_default=False,
         ),
     ] = None,
     replicas: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Replicas of the pair on Ray. [default: as GPUs suffice; without GPUs, 1]",
-            show_default=False,
+            min=1, help="Replicas of the pair on Ray. [default: as GPUs suffice; without GPUs, 1]"
         ),
     ] = None,
     replica_gpus: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="GPUs of each replica. [default: 1 for models on GPUs]",
-            show_default=False,
-        ),
+        typer.Option(min=0, help="GPUs of each replica. [default: 1 for models on GPUs]"),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Run strategies on a benchmark; run again, it goes on where it was stopped."""
     strategies = _strategies(strategy)
+    if benchmark == "own" and data is None:
+        raise UsageError("Questions of your own need a file; name it with --data FILE.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
-    folder = Path(out).expanduser() if out else Path("evaluations") / f"{benchmark}-{_stem(pair)}"
+    folder = _folder(out or f"evaluations/{benchmark}-{_stem(pair)}")
+    require("rapidfuzz", "scipy", extra="benchmarks")
 
     from ..benchmarks.datasets import load_benchmark
+    from ..benchmarks.datasets.web_pictures import with_fetched_pictures
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
+    if allow_fetch:
+        questions = with_fetched_pictures(questions, folder / "pictures")
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = _wording(prompts, pair, models, questions)
@@ -143,6 +139,17 @@ def evaluate(
         raise typer.Exit(RUN_FAILED)
 
 
+def _folder(name: str) -> Path:
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"The home folder in {name!r} is not known; name another --out."
+        ) from error
+    check_folder(folder)
+    return folder
+
+
 def _evaluate(
     benchmark: "Benchmark",
     pair: "Pair",
@@ -156,7 +163,7 @@ def _evaluate(
     from ..benchmarks.evaluation.evaluate import evaluate as run
     from ..benchmarks.evaluation.evaluate import headline
     from ..benchmarks.evaluation.runner import Progress
-    from ..benchmarks.run_record import write_run_record
+    from ..records.run_record import write_run_record
 
     def show(at: Progress) -> None:
         progress.update("evaluating", at.done, at.total, at.rate, at.seconds_left)
@@ -171,6 +178,7 @@ def _evaluate(
             folder,
             prompts=wording,
             concurrency=concurrency,
+            on_stored=progress.go_on,
             on_progress=show,
             replicas=replicas,
         )
@@ -189,7 +197,8 @@ def _evaluate(
         ],
         "failed_calls": found.failed_calls,
     }
-    write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
+    with writing(folder):
+        write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
     return done | {"summary": found.summary}
 
 
@@ -202,7 +211,8 @@ def _time(
     concurrency: int,
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
-    from ..benchmarks.evaluation.evaluate import claim, write_json, write_lines
+    from ..benchmarks.evaluation.evaluate import claimed
+    from ..benchmarks.evaluation.machine_load import machine_load
     from ..benchmarks.evaluation.timed import time_strategies
     from ..benchmarks.evaluation.timing import (
         TIMED_FILE,
@@ -210,29 +220,34 @@ def _time(
         timed_lines,
         timing_records,
     )
-    from ..benchmarks.run_record import write_run_record
     from ..graph import create_strategy
+    from ..records.json_files import write_json, write_lines
+    from ..records.run_record import write_run_record
 
-    models = claim(folder, benchmark, pair, wording)
     graphs = {
         name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies
     }
-    runs = time_strategies(
-        graphs,
-        benchmark.questions,
-        models=(pair.small, pair.large),
-        concurrency=concurrency,
-        on_answer=_timed_progress(len(strategies), progress),
-    )
-    records = timing_records(runs)
-    write_json(folder / TIMING_FILE, records)
-    write_lines(folder / TIMED_FILE, timed_lines(runs))
+    with claimed(folder, benchmark, pair, wording) as models:
+        load = {"before": machine_load()}
+        runs = time_strategies(
+            graphs,
+            benchmark.questions,
+            models=(pair.small, pair.large),
+            concurrency=concurrency,
+            on_answer=_timed_progress(len(strategies), progress),
+        )
+        load["after"] = machine_load()
+        records = timing_records(runs)
+        with writing(folder):
+            write_json(folder / TIMING_FILE, records)
+            write_lines(folder / TIMED_FILE, timed_lines(runs))
     done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "pair": pair.name,
         "questions": len(benchmark.questions),
         "strategies": strategies,
         "concurrency": concurrency,
+        "machine_load": {when: asdict(one) for when, one in load.items()},
         "failures": [
             {key: result[key] for key in ("id", "strategy", "error")}
             for one in runs
@@ -240,23 +255,34 @@ def _time(
             if result["error"]
         ],
     }
-    write_run_record(
-        folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
-    )
+    with writing(folder):
+        write_run_record(
+            folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
+        )
+    for when, one in load.items():
+        if one.is_busy:
+            progress.note(
+                f"Other programs kept {one.busy_cores:.1f} of {one.cores} cores at work {when} the "
+                "timing; measure on an idle machine."
+            )
     return done | {"timing": records}
 
 
 def _timed_progress(
     strategies: int, progress: EvaluationProgress
 ) -> "Callable[[TimedRun, int, int], None]":
-    start, answered = time.monotonic(), 0
+    first, answered = 0.0, 0
 
     def show(run: "TimedRun", _done: int, questions: int) -> None:
-        nonlocal answered
+        nonlocal first, answered
+        now = time.monotonic()
         answered += 1
+        if answered == 1:  # loading and warming up are no part of the rate
+            first = now
+        rate = (answered - 1) / (now - first) if now > first else 0.0
         total = strategies * questions
-        rate = answered / max(time.monotonic() - start, 1e-9)
-        progress.update(f"timing {run.strategy}", answered, total, rate, (total - answered) / rate)
+        left = (total - answered) / rate if rate else None
+        progress.update(f"timing {run.strategy}", answered, total, rate, left)
 
     return show
 

@@ -77,7 +77,7 @@ def profile(
     require(*(["matplotlib"] if out else []), extra="profiling")
     from ..profiling.component_latency import Grid
     from ..profiling.profile_report import records, tables, write_profile
-    from ..profiling.run_record import write_run
+    from ..records.run_record import write_run_record
     from .rendering import show_table
 
     given: dict[str, Any] = {key: tuple(values) for key, values in sizes.items() if values}
@@ -88,10 +88,10 @@ def profile(
     more = [_compare_decoding(decoding, folder)] if decoding else []
     if out:
         write_profile(rows, rates, folder, more)
-        write_run(out, settings)
+        write_run_record(out, settings=settings)
     if as_json:
         figures = [figure for _, added in more for figure in added]
-        print_json([*records(rows, rates), *figures])
+        print_json([figure.as_dict() for figure in [*records(rows, rates), *figures]])
         return
     for title, header, lines in [*tables(rows), *(added for added, _ in more)]:
         show_table(title, header, lines)

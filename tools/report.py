@@ -1,6 +1,5 @@
 """`mai report`: tables in the paper's form, whether the cascade pays, plots, a page of examples."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,21 +20,18 @@ if TYPE_CHECKING:
 def report(
     folders: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DIR...", help="Folders that `mai evaluate` wrote.", show_default=False
-        ),
+        typer.Argument(metavar="DIR...", help="Folders that `mai evaluate` wrote."),
     ],
     *,
     html: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write one page with pictures.", show_default=False),
+        typer.Option(metavar="FILE", help="Write one page with pictures."),
     ] = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write report.md, report.json, plots and disagreements here.",
-            show_default=False,
+            help="Write report.md, report.json, plots, disagreements and report-run.json here.",
         ),
     ] = None,
     compare: Annotated[
@@ -43,7 +39,6 @@ def report(
         typer.Option(
             metavar="CSV",
             help="Published figures in the form of the paper's tables, once for each file.",
-            show_default=False,
         ),
     ] = None,
     protocol: Annotated[
@@ -61,6 +56,7 @@ def report(
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.given import with_given
     from ..benchmarks.report.tables import tables
+    from ..records.run_record import write_run_record
 
     if protocol not in PROTOCOLS:
         raise UsageError(f"--protocol takes {', '.join(PROTOCOLS)}, not {protocol!r}.")
@@ -74,7 +70,10 @@ def report(
 
         page_file.write_text(page(runs, made, drawn, protocol), encoding="utf-8")
     if out:
-        _write(Path(out).expanduser(), runs, made, drawn, said)
+        folder = Path(out).expanduser()
+        _write(folder, runs, made, drawn, said)
+        settings = {"folders": folders, "protocol": protocol, "compare": compare or []}
+        write_run_record(folder, name="report-run.json", settings=settings)
     if as_json:
         print_json({"verdicts": said, "tables": records(made)})
         return
@@ -125,8 +124,8 @@ def _write(
     plots: Sequence[Mapping[str, bytes]],
     verdicts: Mapping[str, str],
 ) -> None:
-    from ..benchmarks.evaluation.evaluate import write_lines
     from ..benchmarks.report.examples import disagreement_records
+    from ..records.json_files import write_json, write_lines
 
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*verdicts.values(), *(table.markdown() for table in tables)]
@@ -138,8 +137,7 @@ def _write(
             parts.append(f"![{name}]({file})\n")
         write_lines(folder / f"{stem}-disagreements.jsonl", disagreement_records(run))
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    text = json.dumps(records(tables), indent=1, ensure_ascii=False)
-    (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+    write_json(folder / "report.json", records(tables))
 
 
 def _file_to_write(name: str | None) -> Path | None:

@@ -68,11 +68,11 @@ def simulate(
     require("simpy", *(["matplotlib"] if out else []), extra="profiling")
     if validate:
         require("numpy", "torch", "transformers", extra="transformers,profiling")
-    from ..profiling.run_record import write_run
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import read_latencies, read_workloads
     from ..profiling.simulation_report import records, write_simulation
+    from ..records.run_record import write_run_record
 
     paper = not any((profile, routes, tokens, small, large))
     if validate is not None and validate < 1:
@@ -102,9 +102,9 @@ def simulate(
         found = replace(found, timed=_time_demo_pair(validate))
     if out:
         write_simulation(found, out, paper=paper)
-        write_run(out, settings)
+        write_run_record(out, settings=settings)
     if as_json:
-        print_json(records(found, paper=paper))
+        print_json([figure.as_dict() for figure in records(found, paper=paper)])
     elif advice:
         typer.echo("\n".join(found.advice))
     else:

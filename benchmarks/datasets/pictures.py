@@ -1,13 +1,13 @@
 """Pictures of data sets as references that `models.images` takes."""
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import DataError
+from ...configs.whole_files import write_whole
+from .errors import DataError, NoPictureError
 
 _SUBFOLDERS = ("", "images", "png", "val2014")
 """Where the public sets keep the pictures that their files name."""
@@ -25,7 +25,9 @@ def picture_reference(cell: Any, base: Path, folder: Path) -> str:
         folder: Where bytes are written, once for equal bytes.
 
     Raises:
-        DataError: No picture, or no such file.
+        DataError: No picture.
+        NoPictureError: No such file.
+        ConfigError: The folder cannot be written.
     """
     data, name = (
         (cell.get("bytes"), cell.get("path")) if isinstance(cell, Mapping) else (None, cell)
@@ -38,16 +40,13 @@ def picture_reference(cell: Any, base: Path, folder: Path) -> str:
         path = base / subfolder / name
         if path.is_file():
             return str(path.resolve())
-    raise DataError(f"there is no picture {name} in {base}.")
+    below = ", ".join(f"{subfolder}/" for subfolder in _SUBFOLDERS if subfolder)
+    raise NoPictureError(f"there is no picture {name} in {base}, nor below it in {below}.")
 
 
 def _written(data: bytes, suffix: str, folder: Path) -> Path:
     suffix = suffix if _SUFFIX.fullmatch(suffix) else ""
     path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{suffix}"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        # Another process may write the same picture; none may ever see half of it.
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_bytes(data)
-        part.replace(path)
+    if not (path.is_file() and path.stat().st_size == len(data)):
+        write_whole(path, data)
     return path.resolve()

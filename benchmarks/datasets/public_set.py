@@ -6,8 +6,9 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from ...configs.paths import existing_file, existing_folder
 from ..question import Benchmark, BenchmarkQuestion
-from .errors import DataError
+from .errors import DataError, NoPictureError
 from .pictures import picture_reference
 from .rows import Row, Rows, hub_rows, local_rows
 
@@ -50,7 +51,7 @@ class PublicSet:
         """
         rows = self._rows(data, split, folder)
         numbers = range(len(rows.table)) if limit is None else self._first(rows, limit)
-        questions = [self._question(rows, number, folder) for number in numbers]
+        questions = self._questions(rows, numbers, folder)
         if not questions:
             raise DataError(f"{rows.source} holds no questions.")
         _check_ids(questions, rows)
@@ -61,10 +62,16 @@ class PublicSet:
     def _rows(self, data: str | Path | None, split: str | None, folder: Path) -> Rows:
         if data is None:
             return hub_rows(self.hub, self.config, split or self.split)
-        path = Path(data).expanduser()
-        if path.exists():
+        path = existing_file(data) or existing_folder(data)
+        if path is not None:
             return self._original(
-                local_rows(path, self.config, split or self.split, folder / "tables")
+                local_rows(
+                    path,
+                    self.config,
+                    split or self.split,
+                    folder / "tables",
+                    must_have_split=split is not None,
+                )
             )
         text = str(data)
         if text.count("/") != 1 or text[0] in "./~" or text.endswith(_PATH_ENDINGS):
@@ -82,6 +89,26 @@ class PublicSet:
     def _first(self, rows: Rows, limit: int) -> list[int]:
         return sorted(number for number, _ in zip(self.in_turn(rows), range(limit), strict=False))
 
+    def _questions(
+        self, rows: Rows, numbers: Iterable[int], folder: Path
+    ) -> list[BenchmarkQuestion]:
+        """The questions of these rows; pictures that are not there are counted before it is said.
+
+        Raises:
+            DataError: A row cannot be used.
+        """
+        questions, lacking = [], []
+        for number in numbers:
+            try:
+                questions.append(self._question(rows, number, folder))
+            except NoPictureError as error:
+                lacking.append(error)
+        if len(lacking) > 1:
+            raise NoPictureError(f"{lacking[0]} So it is with {len(lacking)} rows.")
+        if lacking:
+            raise lacking[0]
+        return questions
+
     def _question(self, rows: Rows, number: int, folder: Path) -> BenchmarkQuestion:
         row = rows.table[number]
         absent = [name for name in self.columns if name not in row]
@@ -97,7 +124,7 @@ class PublicSet:
             ]
             return replace(self.question(row, number), images=tuple(images))
         except DataError as error:
-            raise DataError(f"{rows.source}, row {number + 1}: {error}") from error
+            raise type(error)(f"{rows.source}, row {number + 1}: {error}") from error
 
 
 def taken_in_turn(column: str) -> Callable[[Rows], Iterable[int]]:

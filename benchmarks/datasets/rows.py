@@ -1,19 +1,21 @@
 """The rows of a data set: from the Hugging Face hub, from parquet files, or from JSON files."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from .errors import DataError
+from .quiet_loading import quiet_loading
+from .text_files import numbered_lines, parsed, read_text
 
 Row = Mapping[str, Any]
 
 EVERY_CONFIG = "*"
 """Stands for all configurations of a data set, one after the other."""
 _JSON = (".json", ".jsonl")
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +54,61 @@ def hub_rows(name: str, config: str | None, split: str) -> Rows:
     """
     datasets = _datasets()
     try:
-        configs = _configs(datasets.get_dataset_config_names(name), config) if config else [None]
-        parts = [datasets.load_dataset(name, one, split=split) for one in configs]
+        with quiet_loading(datasets, bars=True):
+            known = datasets.get_dataset_config_names(name) if config else []
+            configs = _configs(known, config) if config else [None]
+            parts = [datasets.load_dataset(name, one, split=split) for one in configs]
     except (OSError, ValueError, LookupError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
             f"The data set {name!r}, split {split!r}, cannot be loaded from the hub: "
-            f"{_sentence(error)} Give a folder or file of it instead, or check name and split."
+            f"{_sentence(error)} Give a folder or file of it as data (--data), or check name and "
+            "split."
         ) from error
     return Rows(_undecoded(datasets.concatenate_datasets(parts)), name, Path.cwd())
 
 
-def local_rows(path: Path, config: str | None, split: str | None, cache: Path) -> Rows:
+def local_rows(
+    path: Path, config: str | None, split: str, cache: Path, *, must_have_split: bool = False
+) -> Rows:
     """Rows of a parquet, JSON or JSON Lines file, or of all such files of a folder.
 
     A folder is searched like a clone of the data set's repository: below a folder of the
-    configuration's name if there is one, for files of the split ("test-00000-of-00001.parquet"),
-    else for all files. JSON files are looked at where there is no parquet file.
+    configuration's name if there is one, for files of the split ("test-00000-of-00001.parquet",
+    "test_human.json"), else for all files. JSON files are looked at where there is no parquet file.
+    Files that are not named after splits may tell the split of each row in a column "split".
 
     Args:
         path: The file or folder.
         config: Name of the configuration.
-        split: Name of the split; None takes whatever files there are.
+        split: Name of the split.
         cache: Folder for the tables that `datasets` makes of parquet files.
+        must_have_split: Whether the split was asked for; otherwise all rows are taken where there
+            is none of its name.
 
     Raises:
-        DataError: No such files, or they cannot be read.
+        DataError: No such files or split, or they cannot be read.
     """
-    files = [path] if path.is_file() else _files(path, config, split)
+    found = [path] if path.is_file() else _files(path, config)
+    files = [file for file in found if _is_of(file, split)]
+    rows = _read(path, files or found, cache)
+    if files or not must_have_split:
+        return rows
+    return _of_split(rows, split, found)
+
+
+def _read(path: Path, files: list[Path], cache: Path) -> Rows:
     folder = path if path.is_dir() else path.parent
     if files[0].suffix in _JSON:
         return Rows([row for file in files for row in _json_rows(file)], str(path), folder)
     datasets = _datasets()
     try:
-        table = datasets.load_dataset(
-            "parquet", data_files=[str(file) for file in files], split="train", cache_dir=str(cache)
-        )
+        with quiet_loading(datasets, bars=False):
+            table = datasets.load_dataset(
+                "parquet",
+                data_files=[str(file) for file in files],
+                split="train",
+                cache_dir=str(cache),
+            )
     except (OSError, ValueError, LookupError, datasets.exceptions.DatasetsError) as error:
         raise DataError(f"{path} cannot be read as parquet: {_sentence(error)}") from error
     return Rows(_undecoded(table), str(path), folder)
@@ -100,7 +122,27 @@ def _configs(known: list[str], config: str) -> list[str]:
     return [config]
 
 
-def _files(folder: Path, config: str | None, split: str | None) -> list[Path]:
+def _of_split(rows: Rows, split: str, files: list[Path]) -> Rows:
+    """The rows whose column "split" says so.
+
+    Raises:
+        DataError: There are none; names the splits that there are.
+    """
+    told = rows.column("split")
+    numbers = [number for number, value in enumerate(told) if value == split]
+    if not numbers:
+        known = {str(value) for value in told if value is not None}
+        known = known or {file.stem.split("-")[0] for file in files}
+        raise DataError(
+            f"{rows.source} has no split {split!r}, but {', '.join(sorted(known)[:_SHOWN])}; name "
+            "one of these, or leave the split out."
+        )
+    if isinstance(rows.table, list):
+        return replace(rows, table=[rows.table[number] for number in numbers])
+    return replace(rows, table=rows.table.select(numbers))
+
+
+def _files(folder: Path, config: str | None) -> list[Path]:
     if config and (folder / config).is_dir():
         folder = folder / config
     found = sorted(folder.rglob("*.parquet")) or sorted(
@@ -108,28 +150,40 @@ def _files(folder: Path, config: str | None, split: str | None) -> list[Path]:
     )
     if not found:
         raise DataError(f"{folder} holds no parquet, JSON or JSON Lines files.")
-    of_split = [file for file in found if split and _is_of(file, split)]
-    return of_split or found
+    return found
 
 
 def _is_of(file: Path, split: str) -> bool:
-    return file.stem == split or file.stem.startswith(f"{split}-") or file.parent.name == split
+    """Whether a file is named after a split, or lies in a folder that is."""
+    beginnings = (f"{split}-", f"{split}_")
+    return split in (file.stem, file.parent.name) or file.stem.startswith(beginnings)
 
 
 def _json_rows(file: Path) -> list[dict[str, Any]]:
     """The objects of a JSON list or of JSON lines; each also says which file it is from."""
-    text = file.read_text(encoding="utf-8")
-    try:
-        rows = json.loads(text) if text.lstrip().startswith("[") else _json_lines(text)
-    except ValueError as error:
-        raise DataError(f"{file} is neither a JSON list nor JSON lines: {error}.") from error
+    text = read_text(file)
+    rows = _listed(file, text) if text.lstrip().startswith("[") else _lines(file, text)
     if not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{file} must hold objects, one a question.")
     return [{"file": file.stem, **row} for row in rows]
 
 
-def _json_lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+def _listed(file: Path, text: str) -> list[Any]:
+    try:
+        rows: list[Any] = parsed(text)
+    except DataError as error:
+        raise DataError(f"{file} begins like a JSON list, but {error}") from error
+    return rows
+
+
+def _lines(file: Path, text: str) -> list[Any]:
+    rows = []
+    for number, line in numbered_lines(text):
+        try:
+            rows.append(parsed(line))
+        except DataError as error:
+            raise DataError(f"{file}, line {number}: {error}") from error
+    return rows
 
 
 def _undecoded(table: Any) -> Any:

@@ -1,7 +1,7 @@
 """Makes an evaluation's runs on Ray Data: one actor for each replica of the pair.
 
-This process plans, stores and reports, as without Ray; replicas get questions and return results
-and calls. Ray is imported when there is something to ask.
+This process plans, stores and reports, as without Ray; replicas get questions and return results,
+and look up and store their calls here. Ray is imported when there is something to ask.
 """
 
 import asyncio
@@ -9,7 +9,9 @@ import json
 import logging
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -17,10 +19,11 @@ from typing import Any
 from ...configs import ConfigError, PairConfig, PromptsConfig
 from ...models.images.sources import read_reference
 from ...models.pairs import Pair
-from .call_store import CallStore
+from .ray_calls import CallServer, Mailbox
 from .replay import Replay
 from .results import graph_input
 from .runner import OnResult, Run
+from .shared_calls import SharedCalls
 
 _OBJECT_STORE_BYTES = 200 << 20  # what does not fit is spilled to disk
 _BLOCK_BYTES = 1 << 20
@@ -52,13 +55,13 @@ class RayReplicas:
 
 
 class RayEngine:
-    """Makes runs on a cluster, and puts what replicas return into the store."""
+    """Makes runs on a cluster, and answers what its replicas ask of the store."""
 
     def __init__(
         self,
         replicas: RayReplicas,
         pair: Pair,
-        store: CallStore,
+        calls: SharedCalls,
         models: Mapping[str, dict[str, Any]],
         strategies: Sequence[str],
         prompts: PromptsConfig,
@@ -69,15 +72,15 @@ class RayEngine:
         Args:
             replicas: Who answers.
             pair: The same models in this process, which are not asked.
-            store: Keeps the calls.
+            calls: The calls of the store, which is this process's.
             models: What `model_identity` says of each, by role.
             strategies: Names of strategies.
             prompts: The wording.
             concurrency: Runs at a time in each replica.
         """
         self._replicas = replicas
-        self._store = store
-        self._replay = Replay(pair, store, models, strategies, prompts)
+        self._server = CallServer(calls)
+        self._replay = Replay(pair, calls, models, strategies, prompts)
         self._concurrency = concurrency
         self._replica_arguments = {
             "pair": replicas.pair,
@@ -86,12 +89,11 @@ class RayEngine:
             "prompts": prompts,
             "concurrency": concurrency,
         }
-        self._made = 0
 
     @property
     def made(self) -> int:
         """Calls that the replicas made, failed ones included."""
-        return self._made
+        return self._server.made
 
     async def run(self, waiting: Sequence[Run], on_result: OnResult) -> None:
         """Make all runs; those whose calls are stored need no replica.
@@ -103,25 +105,23 @@ class RayEngine:
         works, runs = await self._plan(waiting, on_result)
         if not works:
             return
-        joined = await asyncio.to_thread(_join, self._replicas)
-        try:
-            answers = await asyncio.to_thread(self._answers, works)
-            while (answer := await asyncio.to_thread(next, answers, None)) is not None:
-                self._take(answer)
-                for result in answer["results"]:
-                    on_result(runs[answer["number"]][result["strategy"]], result, fresh=True)
-        finally:
-            if joined:
-                await asyncio.to_thread(_leave)
+        # Ray says on standard output what happens to its processes.
+        with redirect_stdout(sys.stderr):
+            joined = await asyncio.to_thread(_join, self._replicas)
+            try:
+                await self._ask(works, runs, on_result)
+            finally:
+                if joined:
+                    await asyncio.to_thread(_leave)
 
     async def _plan(
         self, waiting: Sequence[Run], on_result: OnResult
     ) -> tuple[list[dict[str, Any]], list[dict[str, Run]]]:
-        """What the replicas are to do, a question each with the stored calls that it needs."""
+        """What the replicas are to do, a question each."""
         works: dict[str, dict[str, Any]] = {}
         runs: dict[str, dict[str, Run]] = {}
         for run in waiting:
-            result, found = await self._replay.run(run)
+            result = await self._replay.run(run)
             if result is not None:
                 on_result(run, result, fresh=False)
                 continue
@@ -133,20 +133,47 @@ class RayEngine:
                     "id": question.id,
                     "given": graph_input(question),
                     "strategies": [],
-                    "calls": {},
                 },
             )
             work["strategies"].append(run.strategy)
-            work["calls"] |= found.calls
             runs.setdefault(run.key, {})[run.strategy] = run
         return list(works.values()), list(runs.values())
 
-    def _answers(self, works: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    async def _ask(
+        self,
+        works: Sequence[dict[str, Any]],
+        runs: Sequence[dict[str, Run]],
+        on_result: OnResult,
+    ) -> None:
+        import ray
+
+        count, resources = _room(self._replicas, len(works))
+        # Each run asks at most two models at once; the rest is for this process.
+        room = 2 * count * self._concurrency + 8
+        mailbox: Any = ray.remote(Mailbox).options(num_cpus=0, max_concurrency=room).remote()
+        serving = asyncio.create_task(self._server.serve(mailbox.take.remote, mailbox.reply.remote))
+        try:
+            answers = await asyncio.to_thread(self._answers, works, count, resources, mailbox)
+            while (answer := await asyncio.to_thread(next, answers, None)) is not None:
+                if "fault" in answer:
+                    raise ConfigError(answer["fault"])
+                for result in answer["results"]:
+                    on_result(runs[answer["number"]][result["strategy"]], result, fresh=True)
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    def _answers(
+        self,
+        works: Sequence[dict[str, Any]],
+        count: int,
+        resources: Mapping[str, Any],
+        mailbox: Any,
+    ) -> Iterator[dict[str, Any]]:
         """The replicas' answers, as they come."""
         import ray
         from ray.data import ActorPoolStrategy, DataContext
 
-        count, resources = _room(self._replicas, len(works))
         context = DataContext.get_current()
         context.enable_progress_bars = False
         # Ray holds tasks back by what their answers may take of its store: 128 MiB each, unless
@@ -158,12 +185,16 @@ class RayEngine:
 
         replica: Any = Replica  # Ray's types know no classes with an asynchronous call
 
-        # A question is a block, so that its answer comes, and is stored, when it is there.
+        # A question is a block, so that its answer comes when it is there.
         rows = ray.data.from_items(
             [{"work": json.dumps(work)} for work in works], override_num_blocks=len(works)
         ).map(
             replica,
-            fn_constructor_kwargs={**self._replica_arguments, "pictures": pictures},
+            fn_constructor_kwargs={
+                **self._replica_arguments,
+                "pictures": pictures,
+                "mailbox": mailbox,
+            },
             compute=ActorPoolStrategy(
                 size=count,
                 max_concurrent_calls_per_actor=self._concurrency,
@@ -172,16 +203,6 @@ class RayEngine:
             **resources,
         )
         return (json.loads(row["answer"]) for row in rows.iter_rows())
-
-    def _take(self, answer: Mapping[str, Any]) -> None:
-        if "fault" in answer:
-            raise ConfigError(answer["fault"])
-        self._made += answer["made"]
-        for call in answer["calls"]:
-            if self._store.call(call[0]) is None:  # else another replica made the same call
-                self._store.add_call(*call)
-        for call in answer["failed_calls"]:
-            self._store.add_failure(*call)
 
 
 def _join(replicas: RayReplicas) -> bool:
@@ -194,24 +215,32 @@ def _join(replicas: RayReplicas) -> bool:
 
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    if replicas.address is not None:
+        return _join_cluster(replicas.address)
     if ray.is_initialized():
         return False
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-    if replicas.address is None:
-        ray.init(
-            "local",
-            num_cpus=max(os.cpu_count() or 1, replicas.count or 1),
-            object_store_memory=_OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            **quiet,
-        )
-        return True
+    ray.init(
+        "local",
+        num_cpus=max(os.cpu_count() or 1, replicas.count or 1),
+        object_store_memory=_OBJECT_STORE_BYTES,
+        include_dashboard=False,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )
+    return True
+
+
+def _join_cluster(address: str) -> bool:
+    import ray
+
     try:
-        _probe(replicas.address)
-        ray.init(replicas.address, **quiet)
+        _probe(address)
+        if ray.is_initialized():
+            return False
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
     except Exception as error:  # what Ray raises here differs by fault and version
         raise ConfigError(
-            f"The Ray cluster at {replicas.address!r} cannot be joined "
+            f"The Ray cluster at {address!r} cannot be joined "
             f"({' '.join(str(error).split()).rstrip('.')}); is it running, with the same Ray and "
             "Python, and is this machine part of it (`ray start --address`)?"
         ) from error

@@ -1,40 +1,24 @@
-"""Runs that ask nobody: what the stored calls already say, and which of them a run will need."""
+"""Runs that ask nobody: what the stored calls already say."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.language_models import BaseChatModel
 from pydantic import PrivateAttr
 from typing_extensions import override
 
 from ...configs import PromptsConfig
 from ...graph import create_strategy
 from ...models.pairs import Pair
-from .call_store import CallStore
 from .results import Result, graph_input
 from .runner import Run, answered
+from .shared_calls import KeepsCalls
 from .stored_model import StoredModel
 
 
 class CallNotStoredError(LookupError):
     """A run came to a call that nobody made yet."""
-
-
-@dataclass
-class Replayed:
-    """What a run found in the store.
-
-    Attributes:
-        calls: Message and seconds of each stored call that it looked up, by key.
-        missing: Whether it came to a call that is not stored; it has no result then.
-    """
-
-    calls: dict[str, tuple[dict[str, Any], float]] = field(default_factory=dict)
-    missing: bool = False
 
 
 class Replay:
@@ -43,7 +27,7 @@ class Replay:
     def __init__(
         self,
         pair: Pair,
-        store: CallStore,
+        calls: KeepsCalls,
         models: Mapping[str, dict[str, Any]],
         strategies: Sequence[str],
         prompts: PromptsConfig,
@@ -52,67 +36,54 @@ class Replay:
 
         Args:
             pair: The models, which are not asked and load nothing.
-            store: The calls.
+            calls: The stored calls; nobody else is making any.
             models: What `model_identity` says of each, by role.
             strategies: Names of strategies.
             prompts: The wording.
         """
-        self._found = Replayed()
-        small = _Replayed(pair.small, store, "small", models["small"], self._lookup)
-        large = _Replayed(pair.large, store, "large", models["large"], self._lookup)
+        self._missing = False
+        small = _Replayed(pair.small, calls, "small", models["small"], self._miss)
+        large = _Replayed(pair.large, calls, "large", models["large"], self._miss)
         self._graphs = {
             name: create_strategy(name, small, large, prompts=prompts) for name in strategies
         }
 
-    async def run(self, run: Run) -> tuple[Result | None, Replayed]:
+    async def run(self, run: Run) -> Result | None:
         """Go as far as the stored calls reach; one run at a time.
 
         Returns:
             The run's result, also if it fails before it asks anything; None if a call is missing.
-            And what it found.
         """
-        self._found = found = Replayed()
+        self._missing = False
         question = run.questions[0]
         # A task of its own: what it sets for its calls is not for the next run.
         result = await asyncio.create_task(
             answered(self._graphs[run.strategy], question.id, run.strategy, graph_input(question))
         )
-        return (None if found.missing else result), found
+        return None if self._missing else result
 
-    def _lookup(self, key: str, call: tuple[dict[str, Any], float] | None) -> None:
-        if call is None:
-            self._found.missing = True
-        else:
-            self._found.calls[key] = call
+    def _miss(self) -> None:
+        self._missing = True
 
 
 class _Replayed(StoredModel):  # type: ignore[no-redef]  # mypy: the base has a field named kwargs
     """A model whose calls are all from the store."""
 
-    _on_lookup: Any = PrivateAttr()
+    _on_missing: Callable[[], None] = PrivateAttr()
 
     def __init__(
-        self, model: Any, store: CallStore, role: str, identity: dict[str, Any], on_lookup: Any
+        self,
+        model: BaseChatModel,
+        calls: KeepsCalls,
+        role: str,
+        identity: dict[str, Any],
+        on_missing: Callable[[], None],
     ) -> None:
-        super().__init__(model, store, role, identity)
-        self._on_lookup = on_lookup
+        super().__init__(model, calls, role, identity)
+        self._on_missing = on_missing
 
     @override
-    def invoke(
-        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AIMessage:
-        self._look_up(self._key(input, kwargs))
-        return super().invoke(input, config, **kwargs)
-
-    @override
-    async def ainvoke(
-        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AIMessage:
-        self._look_up(await asyncio.to_thread(self._key, input, kwargs))
-        return await super().ainvoke(input, config, **kwargs)
-
-    def _look_up(self, key: str) -> None:
-        found = self._store.call(key)
-        self._on_lookup(key, found)
-        if found is None:
-            raise CallNotStoredError("This call is not stored.")
+    async def _make(self, key: str, *_: Any) -> Any:
+        self._on_missing()
+        await self._calls.give_up(key)
+        raise CallNotStoredError("This call is not stored.")

@@ -20,8 +20,8 @@ from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from .call_store import KeepsCalls
 from .model_identity import model_identity
+from .shared_calls import KeepsCalls
 
 Seconds = dict[tuple[str, str], float]
 
@@ -39,7 +39,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     same.
     """
 
-    _store: KeepsCalls = PrivateAttr()
+    _calls: KeepsCalls = PrivateAttr()
     _role: str = PrivateAttr()
     _identity: dict[str, Any] = PrivateAttr()
     _running: "dict[str, asyncio.Task[_Outcome]]" = PrivateAttr(default_factory=dict)
@@ -49,7 +49,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     def __init__(
         self,
         model: BaseChatModel,
-        store: KeepsCalls,
+        calls: KeepsCalls,
         role: str,
         identity: dict[str, Any] | None = None,
     ) -> None:
@@ -57,12 +57,12 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
 
         Args:
             model: Who answers what is not stored.
-            store: Where the calls are.
+            calls: Where the calls are.
             role: The model's role, noted with its calls.
             identity: What `model_identity` says of the model, if that is known already.
         """
         super().__init__(bound=model)
-        self._store = store
+        self._calls = calls
         self._role = role
         self._identity = model_identity(model) if identity is None else identity
 
@@ -75,16 +75,12 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     def invoke(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
-        key, style = self._key(input, kwargs), _style(config)
-        outcome = self._stored(key)
-        if outcome is None:
-            outcome, start = _Outcome(), time.perf_counter()
-            try:
-                outcome.message = self.bound.invoke(input, config, **kwargs)
-            except Exception as error:  # noqa: BLE001  raised again below, for everyone who asks
-                outcome.error = error
-            self._keep(key, style, outcome, time.perf_counter() - start)
-        return self._give(outcome, style)
+        """Evaluations run in an event loop: there is `ainvoke` alone.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("A stored model is asked with `ainvoke`.")
 
     @override
     async def ainvoke(
@@ -92,16 +88,29 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     ) -> AIMessage:
         key = await asyncio.to_thread(self._key, input, kwargs)
         style = _style(config)
-        outcome = self._stored(key)
-        if outcome is None:
-            task = self._running.get(key)
-            if task is None:
-                task = asyncio.create_task(self._make(key, style, input, config, kwargs))
-                self._running[key] = task
-                task.add_done_callback(lambda _: self._running.pop(key))
-            # One of those who wait may be cancelled; the call is for the others too.
-            outcome = await asyncio.shield(task)
-        return self._give(outcome, style)
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.create_task(self._outcome(key, style, input, config, kwargs))
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key))
+        # One of those who wait may be cancelled; the call is for the others too.
+        return self._give(await asyncio.shield(task), style)
+
+    async def _outcome(
+        self,
+        key: str,
+        style: str,
+        prompt: LanguageModelInput,
+        config: RunnableConfig | None,
+        settings: Mapping[str, Any],
+    ) -> "_Outcome":
+        if key in self._failed:
+            return _Outcome(error=self._failed[key])
+        found = await self._calls.call(key)
+        if found is not None:
+            message, seconds = found
+            return _Outcome(AIMessage.model_validate(message), seconds)
+        return await self._make(key, style, prompt, config, settings)
 
     async def _make(
         self,
@@ -116,30 +125,23 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
             outcome.message = await self.bound.ainvoke(prompt, config, **settings)
         except Exception as error:  # noqa: BLE001  raised again for everyone who waits
             outcome.error = error
-        self._keep(key, style, outcome, time.perf_counter() - start)
+        outcome.seconds = time.perf_counter() - start
+        self._made += 1
+        await self._keep(key, style, outcome)
         return outcome
 
-    def _stored(self, key: str) -> "_Outcome | None":
-        if key in self._failed:
-            return _Outcome(error=self._failed[key])
-        found = self._store.call(key)
-        if found is None:
-            return None
-        message, seconds = found
-        return _Outcome(AIMessage.model_validate(message), seconds)
-
-    def _keep(self, key: str, style: str, outcome: "_Outcome", seconds: float) -> None:
-        self._made += 1
-        outcome.seconds = seconds
+    async def _keep(self, key: str, style: str, outcome: "_Outcome") -> None:
+        if outcome.error is not None:
+            self._failed[key] = outcome.error
         if isinstance(outcome.message, AIMessage):
             message = outcome.message.model_dump(mode="json", fallback=str)
-            self._store.add_call(key, self._role, style, message, seconds)
-        elif outcome.error is not None:
-            self._failed[key] = outcome.error
+            await self._calls.add_call(key, self._role, style, message, outcome.seconds)
+        elif outcome.error is None or isinstance(outcome.error, ContextOverflowError):
             # A context that is too short is no failure yet: the run shortens the prompt.
-            if not isinstance(outcome.error, ContextOverflowError):
-                reason = " ".join(str(outcome.error).split()) or type(outcome.error).__name__
-                self._store.add_failure(key, self._role, style, reason)
+            await self._calls.give_up(key)
+        else:
+            reason = " ".join(str(outcome.error).split()) or type(outcome.error).__name__
+            await self._calls.add_failure(key, self._role, style, reason)
 
     def _give(self, outcome: "_Outcome", style: str) -> AIMessage:
         told = call_seconds.get()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...nodes.state import ModelCall
+from ...records.record import Record
 from ..estimates import Estimate, mean, quantile, ratio
 from .timed import TimedRun
 
@@ -17,7 +18,7 @@ def timing_records(runs: Sequence[TimedRun]) -> list[dict[str, Any]]:
     """All figures of strategies that were timed in one process.
 
     Returns:
-        Records with strategy, name, value, unit, low, high and questions. The names:
+        A strategy and the keys of a `Record`. The names:
         `total_seconds`; `seconds_per_question` (its mean), `.median` and `.p95`; `failed`;
         `calls`, `call_seconds` and the three kinds of tokens, each also as `NAME.ROLE.STYLE`; and
         `ratio.OTHER`, the strategy's seconds over those of another one on the same questions.
@@ -76,12 +77,5 @@ def _calls(suffix: str, calls: Sequence[ModelCall], exact: Any) -> Iterator[Any]
 
 
 def _record(run: TimedRun, name: str, estimate: Estimate, unit: str) -> dict[str, Any]:
-    return {
-        "strategy": run.strategy,
-        "name": name,
-        "value": estimate.value,
-        "unit": unit,
-        "low": estimate.low,
-        "high": estimate.high,
-        "questions": estimate.questions,
-    }
+    figure = Record(name, estimate.value, unit, estimate.low, estimate.high, estimate.questions)
+    return {"strategy": run.strategy, **figure.as_dict()}

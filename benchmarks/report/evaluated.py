@@ -162,7 +162,7 @@ class Evaluated:
         for one in self.summary:
             key = (one["strategy"], one["protocol"], one["metric"])
             if not one["group"] and key == (strategy, protocol, metric):
-                return Estimate(one["value"], one["low"], one["high"], one["questions"])
+                return Estimate(one["value"], one.get("low"), one.get("high"), one["questions"])
         return Estimate(None, None, None, 0)
 
     def calls(self, strategy: str, role: str, style: str) -> dict[str, ModelCall]:
@@ -188,7 +188,7 @@ class Evaluated:
         """A figure of the timed runs."""
         for one in self.timing:
             if (one["strategy"], one["name"]) == (strategy, name):
-                return Estimate(one["value"], one["low"], one["high"], one["questions"])
+                return Estimate(one["value"], one.get("low"), one.get("high"), one["questions"])
         return Estimate(None, None, None, 0)
 
 

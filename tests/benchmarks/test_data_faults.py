@@ -96,8 +96,67 @@ def test_a_row_that_cannot_be_used_is_named(load, name, rows, message):
 def test_a_picture_that_a_file_names_must_be_there(tmp_path):
     row = {"question_id": 1, "image": "gone.jpg", "text": "Is there a cat?", "label": "no"}
     (tmp_path / "coco_pope_random.json").write_text(json.dumps(row))
-    with pytest.raises(DataError, match=r"row 1: there is no picture gone\.jpg in"):
+    with pytest.raises(DataError, match=r"row 1: there is no picture gone\.jpg in .*\.$") as raised:
         load_benchmark("pope", data=tmp_path, folder=tmp_path / "out")
+    assert str(raised.value).endswith(f"in {tmp_path}, nor below it in images/, png/, val2014/.")
+    rows = [{**row, "question_id": number} for number in range(7)]
+    (tmp_path / "coco_pope_random.json").write_text(json.dumps(rows))
+    (tmp_path / "gone.jpg").touch()
+    rows[3]["image"] = rows[5]["image"] = "lost.jpg"
+    (tmp_path / "coco_pope_random.json").write_text(json.dumps(rows))
+    with pytest.raises(DataError, match=r"row 4: there is no picture lost.* it is with 2 rows\.$"):
+        load_benchmark("pope", data=tmp_path, folder=tmp_path / "out")
+
+
+def test_a_split_that_is_asked_for_must_be_there(tmp_path):
+    folder = tmp_path / "data"
+    rows = files.chartqa_rows()
+    for split in ("test", "val"):
+        files.write_parquet(folder / "data" / f"{split}-00000-of-00001.parquet", rows)
+
+    def load(data=folder, **options):
+        return load_benchmark("chartqa", data=data, folder=tmp_path / "out", **options)
+
+    assert len(load(split="val").questions) == len(load().questions) == len(rows)
+    with pytest.raises(DataError, match=r"has no split 'dev', but test, val; name one of these"):
+        load(split="dev")
+    single = files.write_parquet(tmp_path / "all.parquet", rows)
+    assert len(load(single).questions) == len(rows)
+    with pytest.raises(DataError, match=r"all\.parquet has no split 'test', but all;"):
+        load(single, split="test")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "json"])
+def test_a_column_may_tell_the_split(tmp_path, ending):
+    rows = [
+        {**row, "split": split}
+        for split, row in zip(("dev", "dev", "test"), files.chartqa_rows() * 2, strict=False)
+    ]
+    path = tmp_path / f"rows.{ending}"
+    if ending == "json":
+        (tmp_path / "a.png").write_bytes(files.picture())
+        path.write_text(json.dumps([{**row, "image": "a.png"} for row in rows]))
+    else:
+        files.write_parquet(path, rows)
+    for split, count in (("dev", 2), ("test", 1)):
+        chartqa = load_benchmark("chartqa", data=path, split=split, folder=tmp_path / "out")
+        assert len(chartqa.questions) == count
+    with pytest.raises(DataError, match=r"has no split 'val', but dev, test;"):
+        load_benchmark("chartqa", data=path, split="val", folder=tmp_path / "out")
+
+
+def test_data_is_loaded_without_other_lines(tmp_path, capfd):
+    import datasets
+
+    datasets.enable_progress_bars()
+    path = files.write_parquet(tmp_path / "good.parquet", files.chartqa_rows())
+    capfd.readouterr()
+    load_benchmark("chartqa", data=path, folder=tmp_path / "out")
+    path.write_bytes(b"no parquet")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        load_benchmark("chartqa", data=path, folder=tmp_path / "out")
+    assert capfd.readouterr() == ("", "")
+    assert not datasets.are_progress_bars_disabled()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +182,9 @@ def test_what_cannot_be_loaded_is_said(tmp_path, name, options, message):
     ("file", "content", "message"),
     [
         ("a.parquet", "no parquet", "cannot be read as parquet"),
-        ("a.json", "[{", "is neither a JSON list nor JSON lines"),
+        ("a.json", "[{", "a.json begins like a JSON list, but it is not JSON"),
+        ("a.json", "[" * 100_000, "but it is nested too deeply"),
+        ("a.jsonl", '{"a": 1}\n{', "a.jsonl, line 2: it is not JSON"),
         ("a.jsonl", "[1]", "must hold objects, one a question."),
         ("a.txt", "", "holds no parquet, JSON or JSON Lines files."),
         ("a.jsonl", "", "holds no questions."),

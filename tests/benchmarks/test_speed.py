@@ -10,7 +10,7 @@ from langgraph_mai import Pair, create_mai, load_pair
 from langgraph_mai.benchmarks import speed
 from langgraph_mai.benchmarks.speed import critical_path, gains, measure_speed, recomputed
 from langgraph_mai.benchmarks.speed_floor import Rates, floors
-from langgraph_mai.benchmarks.speed_records import Record, median_record, ratio_record
+from langgraph_mai.benchmarks.speed_records import median_record, ratio_record
 from langgraph_mai.benchmarks.speed_report import is_met, markdown, write_speed
 from langgraph_mai.benchmarks.speed_runs import (
     InstantModel,
@@ -23,6 +23,7 @@ from langgraph_mai.benchmarks.speed_runs import (
     run_one_by_one,
     with_settings,
 )
+from langgraph_mai.records.record import Record
 
 
 def call(role, style, seconds, finish="stop", cached=0):
@@ -259,7 +260,7 @@ def test_goals():
 
 
 def test_what_is_written(tmp_path):
-    files = write_speed(tmp_path / "out", RECORDS, ["mai", "bench"])
+    files = write_speed(tmp_path / "out", RECORDS, pair="demo")
     assert [file.name for file in files] == ["bench.json", "bench.md", "run.json", "bench.png"]
     bench = json.loads(files[0].read_text())
     assert bench[0] == {
@@ -269,12 +270,10 @@ def test_what_is_written(tmp_path):
         "low": 2.0,
         "high": 3.0,
         "questions": 9,
-        "note": "",
     }
-    information = json.loads(files[2].read_text())
-    assert information["command"] == ["mai", "bench"]
-    assert information["versions"]["langgraph"]
-    assert information["machine"]["cores"] >= 1
+    made = json.loads(files[2].read_text())
+    assert made["settings"] == {"pair": "demo"}
+    assert made["versions"]["langgraph"]
     assert files[3].read_bytes().startswith(b"\x89PNG")
 
 
@@ -282,6 +281,6 @@ def test_without_matplotlib_there_is_no_plot(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    files = write_speed(tmp_path, RECORDS, ["mai", "bench"])
+    files = write_speed(tmp_path, RECORDS)
     assert not (tmp_path / "bench.png").exists()
     assert len(files) == 3

@@ -15,32 +15,25 @@ from typer.testing import CliRunner
 
 from langgraph_mai.benchmarks.evaluation import ray_engine
 from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
+from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.tools.cli import app
 
 MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
-ELEVEN = ("--limit", "11", "--strategy", "all")
+ON_RAY = ("--engine", "ray", "--replicas", "2")
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
-
-def command(folder: Path, *words: str) -> list[str]:
-    return [*MAI, "evaluate", "shapes", "--out", str(folder), "--json", *words]
-
-
-def on_ray(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """An evaluation by two replicas, in a process of its own, which Ray's warnings do not leave."""
-    return subprocess.Popen(
-        command(folder, "--engine", "ray", "--replicas", "2", *words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"RAY_AUTH_MODE": "disabled"},  # else Ray leaves a token in the home
-    )
+# Ray uses what it has deprecated itself.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-def finished(process: subprocess.Popen[str]) -> dict:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return json.loads(out)
+def mai(*words: str):
+    return CliRunner().invoke(app, [*words])
+
+
+def evaluated(*words: str) -> dict:
+    done = mai("evaluate", *words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
 
 
 def results(folder: Path) -> list[dict]:
@@ -58,37 +51,83 @@ def stored(folder: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def eleven(tmp_path_factory) -> tuple[Path, dict]:
-    """An evaluation of eleven questions without Ray: its folder and what it says."""
-    folder = tmp_path_factory.mktemp("eleven")
-    done = subprocess.run(command(folder, *ELEVEN), capture_output=True, text=True, check=True)
-    return folder, json.loads(done.stdout)
+def own(tmp_path_factory) -> tuple[str, ...]:
+    """The words of an evaluation of six questions, two of which are asked like others.
+
+    They differ from these in their type alone, which the demo pair's prompts do not tell.
+    """
+    folder = tmp_path_factory.mktemp("own")
+    lines = []
+    for item in held_out(folder / "pictures", 4, seed=77):
+        line = {"question": item.question.text, "images": item.image, "answers": item.answer}
+        lines.append(line | {"choices": list(item.question.choices)})
+    lines += [line | {"answer_type": "free_text"} for line in lines if not line["choices"]][:2]
+    file = folder / "own.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return ("own", "--data", str(file), "--prompts", "demo", "--strategy", "all")
 
 
-@needs_ray
-def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(eleven, tmp_path):
-    local, said = eleven
-    process = on_ray(tmp_path, *ELEVEN)
-    log = tmp_path / f"{FILE_NAME}-wal"
+@pytest.fixture(scope="module")
+def local(own, tmp_path_factory) -> tuple[Path, dict]:
+    """The evaluation without Ray: its folder and what it says."""
+    folder = tmp_path_factory.mktemp("local")
+    return folder, evaluated(*own, "--out", str(folder))
+
+
+@pytest.fixture(scope="module")
+def _ray():
+    """One Ray for all evaluations of this process, which start none of their own then."""
+    os.environ |= {
+        "RAY_AUTH_MODE": "disabled",  # else Ray leaves a token in the home
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_BACKEND_LOG_LEVEL": "fatal",
+    }
+    import ray
+
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def killed(folder: Path, *words: str) -> None:
+    """An evaluation by two replicas on a Ray of its own, which is killed in the middle."""
+    process = subprocess.Popen(
+        [*MAI, "evaluate", *words, "--out", str(folder), *ON_RAY],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"RAY_AUTH_MODE": "disabled"},
+    )
+    log = folder / f"{FILE_NAME}-wal"
     end = time.monotonic() + 240
-    while not (log.exists() and log.stat().st_size > 150_000):
+    while not (log.exists() and log.stat().st_size > 100_000):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "it stores nothing"
-        time.sleep(0.02)
+        time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    kept = stored(tmp_path)
-    assert 0 < kept < sum(said["calls_stored"].values())
-    again = finished(on_ray(tmp_path, *ELEVEN))
-    assert again["calls_made"] == said["calls_made"] - kept
-    for key in ("summary", "calls_stored", "failures", "failed_calls", "questions", "strategies"):
-        assert again[key] == said[key], key
-    assert results(tmp_path) == results(local)
-    # All is known now: no worker is needed to say it once more.
-    assert finished(on_ray(tmp_path, *ELEVEN))["calls_made"] == 0
 
 
 @needs_ray
+@pytest.mark.usefixtures("_ray")
+def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(own, local, tmp_path):
+    folder, said = local
+    total = sum(said["calls_stored"].values())
+    assert said["calls_made"] == total <= 4 * 9  # those that are asked alike are one call
+    killed(tmp_path, *own)
+    kept = stored(tmp_path)
+    assert 0 < kept < total
+    again = evaluated(*own, "--out", str(tmp_path), *ON_RAY)
+    assert again["calls_made"] == total - kept
+    for key in ("summary", "calls_stored", "failures", "failed_calls", "questions", "strategies"):
+        assert again[key] == said[key], key
+    assert results(tmp_path) == results(folder)
+    # All is known now: no worker is needed to say it once more.
+    assert evaluated(*own, "--out", str(tmp_path), *ON_RAY)["calls_made"] == 0
+
+
+@needs_ray
+@pytest.mark.usefixtures("_ray")
 def test_failures_are_counted_as_without_ray(tmp_path):
     away = tmp_path / "away.yaml"
     away.write_text(
@@ -97,16 +136,18 @@ def test_failures_are_counted_as_without_ray(tmp_path):
         "large: {model: l, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
     )
     words = ("--pair", str(away), "--limit", "2", "--strategy", "mai", "--strategy", "large_direct")
-    local = subprocess.run(
-        command(tmp_path / "local", *words), capture_output=True, text=True, check=False
+    local, on_ray = (
+        mai("evaluate", "shapes", "--out", str(tmp_path / name), "--json", *words, *more)
+        for name, more in (("local", ()), ("ray", ON_RAY))
     )
-    process = on_ray(tmp_path / "ray", *words)
-    out, err = process.communicate(timeout=300)
-    assert (local.returncode, process.returncode) == (1, 1)
-    assert sum(line.startswith("failed") for line in err.splitlines()) == 4, err
+    assert (local.exit_code, on_ray.exit_code) == (1, 1)
+    failed = [line for line in on_ray.stderr.splitlines() if line.startswith("failed")]
+    assert len(failed) == 4, on_ray.stderr
     # Event loops word the system's reason in their own ways.
-    texts = [re.sub(r"\(\[Errno .*?\); start", "(refused); start", t) for t in (local.stdout, out)]
-    here, there = map(json.loads, texts)
+    here, there = (
+        json.loads(re.sub(r"\(\[Errno .*?\); start", "(refused); start", done.stdout))
+        for done in (local, on_ray)
+    )
     for key in ("failures", "calls_made", "calls_stored"):
         assert there[key] == here[key], key
     calls = [sorted(map(str, said["failed_calls"])) for said in (here, there)]
@@ -117,11 +158,11 @@ def test_failures_are_counted_as_without_ray(tmp_path):
 @needs_ray
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://somewhere:1", "nowhere"])
 def test_a_cluster_that_is_not_there_is_one_sentence(address, tmp_path):
-    process = on_ray(tmp_path, "--limit", "1", "--ray-address", address)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 2
-    assert f"The Ray cluster at '{address}' cannot be joined" in err
-    assert len(err.splitlines()) == 1
+    words = ("--limit", "1", "--engine", "ray", "--ray-address", address)
+    done = mai("evaluate", "shapes", "--out", str(tmp_path), *words)
+    assert done.exit_code == 2
+    assert f"The Ray cluster at '{address}' cannot be joined" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from langgraph_mai import create_strategy, load_pair
 from langgraph_mai.benchmarks.evaluation.call_store import CallStore
 from langgraph_mai.benchmarks.evaluation.results import failures, graph_input
 from langgraph_mai.benchmarks.evaluation.runner import Runner
+from langgraph_mai.benchmarks.evaluation.shared_calls import SharedCalls
 from langgraph_mai.benchmarks.evaluation.stored_model import StoredModel
 from langgraph_mai.benchmarks.question import BenchmarkQuestion
 from langgraph_mai.demo.held_out import held_out
@@ -32,7 +33,8 @@ def question(number: int, text: str = "") -> BenchmarkQuestion:
 
 
 def runner(store, small, large, strategies=STRATEGIES, prompts=PROMPTS, **options) -> Runner:
-    stored = StoredModel(small, store, "small"), StoredModel(large, store, "large")
+    calls = SharedCalls(store)
+    stored = StoredModel(small, calls, "small"), StoredModel(large, calls, "large")
     graphs = {name: create_strategy(name, *stored, prompts=prompts) for name in strategies}
     return Runner(graphs, store, **options)
 

@@ -8,6 +8,7 @@ from langchain_core.messages import HumanMessage
 from langgraph_mai import create_mai
 from langgraph_mai.benchmarks.evaluation.call_store import CallStore
 from langgraph_mai.benchmarks.evaluation.model_identity import model_identity
+from langgraph_mai.benchmarks.evaluation.shared_calls import SharedCalls
 from langgraph_mai.benchmarks.evaluation.stored_model import StoredModel
 from langgraph_mai.models.images import image_block
 
@@ -20,16 +21,21 @@ def store(tmp_path):
         yield opened
 
 
+@pytest.fixture
+def calls(store):
+    return SharedCalls(store)
+
+
 def prompt(text: str = "Is it red?\nDIRECT", *blocks: dict) -> list[HumanMessage]:
     return [HumanMessage([*blocks, {"type": "text", "text": text}])]
 
 
-def test_a_call_is_made_once_and_comes_back_whole(store):
+async def test_a_call_is_made_once_and_comes_back_whole(calls):
     small, _ = models()
-    model = StoredModel(small, store, "small")
-    first = model.invoke(prompt(), max_tokens=4)
-    again = StoredModel(small, store, "small")
-    second = again.invoke(prompt(), max_tokens=4)
+    model = StoredModel(small, calls, "small")
+    first = await model.ainvoke(prompt(), max_tokens=4)
+    again = StoredModel(small, calls, "small")
+    second = await again.ainvoke(prompt(), max_tokens=4)
     assert len(small.calls) == 1
     assert (model.made, again.made) == (1, 0)
     assert second == first
@@ -37,7 +43,7 @@ def test_a_call_is_made_once_and_comes_back_whole(store):
     assert second.response_metadata["finish_reason"] == "stop"
 
 
-def test_whatever_changes_the_answer_is_another_call(store, tmp_path):
+async def test_whatever_changes_the_answer_is_another_call(calls, tmp_path):
     from PIL import Image
 
     small, _ = models()
@@ -45,8 +51,8 @@ def test_whatever_changes_the_answer_is_another_call(store, tmp_path):
     for color in ("red", "blue"):
         Image.new("RGB", (64, 64), color).save(tmp_path / f"{color}.png")
         pictures.append(image_block(str(tmp_path / f"{color}.png")))
-    model = StoredModel(small, store, "small")
-    calls = [
+    model = StoredModel(small, calls, "small")
+    asked = [
         (prompt(), {"max_tokens": 4}),
         (prompt(), {"max_tokens": 5}),
         (prompt("Is it blue?\nDIRECT"), {"max_tokens": 4}),
@@ -54,33 +60,33 @@ def test_whatever_changes_the_answer_is_another_call(store, tmp_path):
         (prompt("Is it red?\nDIRECT", pictures[1]), {"max_tokens": 4}),
         (prompt("Is it red?\nDIRECT", pictures[0], pictures[1]), {"max_tokens": 4}),
     ]
-    for messages, settings in calls * 2:
-        model.invoke(messages, **settings)
-    assert model.made == len(calls)
-    other = StoredModel(models()[1], store, "large")
-    other.invoke(*calls[0][:1], **calls[0][1])
+    for messages, settings in asked * 2:
+        await model.ainvoke(messages, **settings)
+    assert model.made == len(asked)
+    other = StoredModel(models()[1], calls, "large")
+    await other.ainvoke(asked[0][0], **asked[0][1])
     assert other.made == 1
 
 
-def test_a_timeout_changes_no_answer(store):
+async def test_a_timeout_changes_no_answer(calls):
     small, _ = models()
-    model = StoredModel(small, store, "small")
-    model.invoke(prompt(), timeout=5)
-    model.invoke(prompt(), timeout=7)
+    model = StoredModel(small, calls, "small")
+    await model.ainvoke(prompt(), timeout=5)
+    await model.ainvoke(prompt(), timeout=7)
     assert model.made == 1
 
 
-async def test_equal_calls_at_the_same_time_are_one_call(store):
+async def test_equal_calls_at_the_same_time_are_one_call(calls):
     small, _ = models(delay=0.05)
-    model = StoredModel(small, store, "small")
+    model = StoredModel(small, calls, "small")
     answers = await asyncio.gather(*(model.ainvoke(prompt()) for _ in range(20)))
     assert len(small.calls) == 1
     assert {answer.text for answer in answers} == {"yes"}
 
 
-async def test_a_caller_that_is_cancelled_takes_the_call_from_no_other(store):
+async def test_a_caller_that_is_cancelled_takes_the_call_from_no_other(calls):
     small, _ = models(delay=0.1)
-    model = StoredModel(small, store, "small")
+    model = StoredModel(small, calls, "small")
     first = asyncio.create_task(model.ainvoke(prompt()))
     second = asyncio.create_task(model.ainvoke(prompt()))
     await asyncio.sleep(0.03)
@@ -89,21 +95,22 @@ async def test_a_caller_that_is_cancelled_takes_the_call_from_no_other(store):
     assert len(small.calls) == 1
 
 
-def test_a_failed_call_fails_for_all_who_ask_and_is_made_again_later(store):
+async def test_a_failed_call_fails_for_all_who_ask_and_is_made_again_later(calls, store):
     small, _ = models()
     small.script["direct"] = RuntimeError("The server\nis away.")
-    model = StoredModel(small, store, "small")
+    model = StoredModel(small, calls, "small")
     for _ in range(2):
         with pytest.raises(RuntimeError, match="is away"):
-            model.invoke(prompt())
+            await model.ainvoke(prompt())
     assert len(small.calls) == 1
     assert store.failures()[0]["error"] == "The server is away."
     small.script["direct"] = "yes"
-    assert StoredModel(small, store, "small").invoke(prompt()).text == "yes"
+    answer = await StoredModel(small, calls, "small").ainvoke(prompt())
+    assert answer.text == "yes"
     assert store.failures() == []
 
 
-async def test_a_reasoning_that_is_too_long_is_shortened_as_without_a_store(store):
+async def test_a_reasoning_that_is_too_long_is_shortened_as_without_a_store(calls, store):
     def answer(text: str) -> str | Exception:
         return ContextOverflowError("too long") if len(text) > 400 else "yes"
 
@@ -112,7 +119,7 @@ async def test_a_reasoning_that_is_too_long_is_shortened_as_without_a_store(stor
         small.script["reason"] = "It is dark. " * 60 + "\nAnswer: no"
         large.script["transfer"] = answer
         if wrapped:
-            small, large = StoredModel(small, store, "small"), StoredModel(large, store, "large")
+            small, large = StoredModel(small, calls, "small"), StoredModel(large, calls, "large")
         output = await create_mai(small, large, prompts=PROMPTS).ainvoke(QUESTION)
         return [{**call, "seconds": 0, "cached_tokens": 0} for call in output["calls"]], output[
             "route"

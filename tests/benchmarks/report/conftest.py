@@ -66,13 +66,9 @@ def reason_result(number: int) -> dict:
 
 
 def write_evaluation(folder: Path, results: list[dict], *, timed: bool = True) -> Path:
-    from langgraph_mai.benchmarks.evaluation.evaluate import (
-        question_record,
-        summarize,
-        write_json,
-        write_lines,
-    )
+    from langgraph_mai.benchmarks.evaluation.evaluate import question_record, summarize
     from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
+    from langgraph_mai.records.json_files import write_json, write_lines
 
     folder.mkdir()
     for name in ("even", "odd"):

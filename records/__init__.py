@@ -1,0 +1,1 @@
+"""What measurements leave in a folder: figures, and how they came about."""
