@@ -1,7 +1,8 @@
 """The attention that one position of a prompt pays to a stretch of its text."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,3 +41,49 @@ class Attention:
     input_tokens: int
     cached_tokens: int
     seconds: float
+
+    def of_layers(self, layers: Sequence[int]) -> Self:
+        """The same of some of its layers, in the order given.
+
+        Raises:
+            ValueError: One that was not read.
+        """
+        rows = [self.layers.index(layer) for layer in layers]
+        return replace(
+            self,
+            layers=tuple(layers),
+            weights=self.weights[rows],
+            heads=None if self.heads is None else self.heads[rows],
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values, single heads left out."""
+        return {
+            "token_ids": list(self.token_ids),
+            "spans": [list(span) for span in self.spans],
+            "special": list(self.special),
+            "layers": list(self.layers),
+            "weights": self.weights.tolist(),
+            "query": self.query,
+            "input_tokens": self.input_tokens,
+            "cached_tokens": self.cached_tokens,
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """What `as_dict` returned, also after JSON."""
+        import numpy as np
+
+        return cls(
+            token_ids=tuple(values["token_ids"]),
+            spans=tuple((start, end) for start, end in values["spans"]),
+            special=tuple(values["special"]),
+            layers=tuple(values["layers"]),
+            weights=np.asarray(values["weights"], dtype=np.float32),
+            heads=None,
+            query=values["query"],
+            input_tokens=values["input_tokens"],
+            cached_tokens=values["cached_tokens"],
+            seconds=values["seconds"],
+        )

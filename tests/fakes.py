@@ -171,21 +171,21 @@ class AttentiveModel(StreamingModel):
         self.passes.append(asked)
         if isinstance(self.attends, Exception):
             raise self.attends
-        layer = 2 if layers is None else layers[0]
-        if layer > LAYERS:
-            raise ModelError(f"The model has {LAYERS} layers, and no layer {layer}.")
+        read = range(1, LAYERS + 1) if layers == "all" else layers or [2]
+        if max(read) > LAYERS:
+            raise ModelError(f"The model has {LAYERS} layers, and no layer {max(read)}.")
         words = list(re.finditer(r"\s*\S+|\s+$", text))
         if len(words) > self.room:
             raise ContextLengthError("It is too long.", limit=self.room, length=len(words))
         inside = [word for word in words if start < word.end() and word.start() < end]
-        weights = [[self.attends(word.group().strip(), layer) for word in inside]]
+        weights = [[self.attends(word.group().strip(), at) for word in inside] for at in read]
         return Attention(
             token_ids=tuple(range(len(inside))),
             spans=tuple(
                 (max(word.start(), start) - start, min(word.end(), end) - start) for word in inside
             ),
             special=tuple(word.group().strip() == "<end>" for word in inside),
-            layers=(layer,),
+            layers=tuple(read),
             weights=np.array(weights, dtype=np.float32),
             heads=None,
             query=len(words) + query,
