@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from ..configs import PromptsConfig
     from ..models.pairs import Pair
 
+STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for a help text
+    *(
+        f"{role}_{style}"
+        for role in ("small", "large")
+        for style in ("direct", "explain", "reason")
+    ),
+    *("small_two_stage", "large_two_stage", "full_transfer", "mai"),
+)
 DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
 
 _KEPT = "What was answered is kept; the same command goes on from there."
@@ -54,32 +62,39 @@ def evaluate(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"A strategy, once for each, or all. [default: {', '.join(DEFAULT_STRATEGIES)}]"
+            help=f"A strategy, once for each: {', '.join(STRATEGY_NAMES)}; or all.",
+            show_default=", ".join(DEFAULT_STRATEGIES),
         ),
     ] = None,
     prompts: Annotated[
         str | None,
         typer.Option(
-            help="The wording: a name in configs/prompts or a file. [default: the pair's own, else "
-            "the benchmark's]"
+            help="The wording: a name in configs/prompts or a file.",
+            show_default="the pair's own, else the benchmark's",
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many questions.")] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]"
+            metavar="DIR",
+            help="Folder for the results.",
+            show_default="evaluations/BENCHMARK-PAIR",
         ),
     ] = None,
     allow_fetch: Annotated[
-        bool, typer.Option("--allow-fetch", help="Download pictures that are web addresses.")
+        bool,
+        typer.Option("--allow-fetch", metavar="", help="Download pictures that are web addresses."),
     ] = False,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]"),
+        typer.Option(min=1, help="Questions at a time.", show_default="8; timed, 1"),
     ] = None,
     timed: Annotated[
-        bool, typer.Option("--timed", help="Measure the time: warm, for real, without the store.")
+        bool,
+        typer.Option(
+            "--timed", metavar="", help="Measure the time: warm, for real, without the store."
+        ),
     ] = False,
     engine: Annotated[
         str, typer.Option(help="local: in this process. ray: on Ray, by replicas of the pair.")
@@ -88,18 +103,21 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="The Ray cluster to join, or auto. [default: a Ray on this machine alone]",
+            help="The Ray cluster to join, or auto.",
+            show_default="a Ray on this machine alone",
         ),
     ] = None,
     replicas: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Replicas of the pair on Ray. [default: as GPUs suffice; without GPUs, 1]"
+            min=1,
+            help="Replicas of the pair on Ray.",
+            show_default="as GPUs suffice; without GPUs, 1",
         ),
     ] = None,
     replica_gpus: Annotated[
         int | None,
-        typer.Option(min=0, help="GPUs of each replica. [default: 1 for models on GPUs]"),
+        typer.Option(min=0, help="GPUs of each replica.", show_default="1 for models on GPUs"),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors

@@ -8,9 +8,14 @@ import typer
 from .errors import UsageError
 
 PairName = Annotated[str, typer.Option(help="A pair's name (see `mai pairs`) or file.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback if something fails.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", metavar="", help="Show a traceback if something fails.")
+]
 Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
+    bool,
+    typer.Option(
+        "--json", metavar="", help="Print JSON on standard output, and nothing else there."
+    ),
 ]
 
 

@@ -1,9 +1,25 @@
 """What went wrong while a checkpoint was loaded, as one sentence for people."""
 
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 from ..errors import ModelError
 from .model_spec import INSTALL, ModelSpec
+
+_PACKAGES = ("torch", "torchvision", "transformers")
+
+
+def explain_import_error(error: ImportError) -> ImportError:
+    """The error to raise when the libraries of local models cannot be imported."""
+    if absent := _absent():
+        return ImportError(f"Local models need {', '.join(absent)}; install it with: {INSTALL}")
+    *_, innermost = _chain(error)
+    versions = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
+    return ImportError(
+        f"The installed {versions} do not fit each other ({one_line(innermost).rstrip('.')}); "
+        f"install versions that do, all from one place: {INSTALL}"
+    )
 
 
 def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
@@ -19,7 +35,12 @@ def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
     kinds = {kind.__name__ for link in _chain(error) for kind in type(link).__mro__}
     text = " ".join(str(error).split())
     if isinstance(error, ImportError) and "flash" not in text.lower():
-        return ImportError(f"The model {name} needs a package ({text[:200]}); try: {INSTALL}")
+        if _absent():
+            return explain_import_error(error)
+        *_, innermost = _chain(error)
+        return ImportError(
+            f"The model {name} needs a package ({one_line(innermost)[:200]}); try: {INSTALL}"
+        )
     if is_out_of_memory(error):
         return ModelError(
             f"There is not enough memory for the model {name}; free some, or take a smaller model "
@@ -89,6 +110,17 @@ def _other(error: Exception, name: str, spec: ModelSpec, text: str) -> str:
     if "mismatched" in text:
         return f"The weights of {name} do not have the shapes that its config.json says."
     return f"The model {name} cannot be loaded ({type(error).__name__}: {text[:300]})."
+
+
+def _absent() -> list[str]:
+    return [name for name in _PACKAGES if find_spec(name) is None]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(of unknown version)"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .gate import Gate
-from .model_spec import INSTALL, ModelSpec
+from .load_errors import explain_import_error
+from .model_spec import ModelSpec
 from .threads import ThreadShares
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def get_engine(spec: ModelSpec) -> "Engine":
     Threads that ask for the same model at once load it once. Models are loaded one after the other.
 
     Raises:
-        ImportError: torch, transformers or torchvision is not installed.
+        ImportError: torch, transformers or torchvision is not installed, or one of them does not
+            fit the others.
         ModelError: The model cannot be loaded.
     """
     engine = _engines.get(spec)
@@ -146,7 +148,4 @@ def _packages() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ImportError(
-            f"Local models need torch, torchvision and transformers ({error}); install them with: "
-            f"{INSTALL}"
-        ) from error
+        raise explain_import_error(error) from error

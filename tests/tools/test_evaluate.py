@@ -20,6 +20,7 @@ from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
 from langgraph_mai.benchmarks.evaluation.evaluate import claimed
 from langgraph_mai.configs import load_prompts
+from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.tools.cli import app
 
 MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
@@ -359,3 +360,13 @@ def test_bad_input_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_strategies_and_defaults(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    done = mai("evaluate", "--help")
+    assert done.exit_code == 0
+    for said in (f"{', '.join(STRATEGIES)}; or all.", "(8; timed, 1)", "(evaluations/BENCHMARK-"):
+        assert said in " ".join(done.stdout.split())
+    (timed,) = [line for line in done.stdout.splitlines() if "--timed" in line and "warm" in line]
+    assert "bool" not in timed
