@@ -41,6 +41,13 @@ class Pair:
     sparse: SparseTransfer = field(default_factory=SparseTransfer)
     selector: GivesAttention | None = None
 
+    def models(self) -> dict[str, Any]:
+        """The models that have weights of their own, by role, a "selector" among them."""
+        own: dict[str, Any] = {"small": self.small, "large": self.large}
+        if self.selector is not None and self.selector is not self.small:
+            own["selector"] = self.selector
+        return own
+
 
 def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -> Pair:
     """Make a pair's two chat models; local weights load at the first call.
@@ -60,7 +67,7 @@ def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -
         large=chat_model(config, "large", allow_fetch=allow_fetch),
         prompts=load_prompts(config.prompts),
         sparse=config.sparse,
-        selector=_selector(config, small, allow_fetch=allow_fetch),
+        selector=selector(config, small, allow_fetch=allow_fetch),
     )
 
 
@@ -109,10 +116,16 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
     )
 
 
-def _selector(
-    pair: PairConfig, small: BaseChatModel, *, allow_fetch: bool
+def selector(
+    pair: PairConfig, small: BaseChatModel, *, allow_fetch: bool = False
 ) -> GivesAttention | None:
-    """Who gives the attention of a pair's sparse transfer, if the pair file names anybody."""
+    """Make who gives the attention of a pair's sparse transfer, if the pair file names anybody.
+
+    Args:
+        pair: What the pair file says.
+        small: The pair's small model, which a pair file may name.
+        allow_fetch: Whether the selector may fetch http(s) images.
+    """
     if pair.selector is None or pair.selector == "small":
         # The pair file is checked: what transformers runs gives attention.
         return small if pair.selector and isinstance(small, GivesAttention) else None

@@ -37,9 +37,11 @@ def unbound(model: Any) -> Any:
 def gives_attention(model: Any) -> GivesAttention | None:
     """What gives a model's attention, through its wrappers; None if nothing does.
 
-    Of a model with fallbacks, its first one counts.
+    A wrapper that gives it itself goes first; of a model with fallbacks, its first one counts.
     """
     if isinstance(model, RunnableBindingBase):
+        if isinstance(model, GivesAttention) and type(model) is not RunnableBinding:
+            return model
         return gives_attention(model.bound)
     if isinstance(model, RunnableWithFallbacks):
         return gives_attention(model.runnable)

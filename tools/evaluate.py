@@ -18,6 +18,15 @@ from .exit_codes import RUN_FAILED
 from .extras import require
 from .options import Debug, Json, PairName
 from .output import print_json
+from .strategy_options import (
+    DEFAULT_STRATEGIES,
+    STRATEGY_NAMES,
+    KeepSweep,
+    LayerSweep,
+    ShareSweep,
+    read_strategies,
+)
+from .transfer_options import TransferOption
 
 if TYPE_CHECKING:
     from ..benchmarks.evaluation.ray_engine import RayReplicas
@@ -25,16 +34,6 @@ if TYPE_CHECKING:
     from ..benchmarks.question import Benchmark
     from ..configs import PromptsConfig
     from ..models.pairs import Pair
-
-STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for a help text
-    *(
-        f"{role}_{style}"
-        for role in ("small", "large")
-        for style in ("direct", "explain", "reason")
-    ),
-    *("small_two_stage", "large_two_stage", "full_transfer", "mai"),
-)
-DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
 
 _KEPT = "What was answered is kept; the same command goes on from there."
 _NOT_KEPT = "Timed runs start anew."
@@ -119,11 +118,17 @@ def evaluate(
         int | None,
         typer.Option(min=0, help="GPUs of each replica.", show_default="1 for models on GPUs"),
     ] = None,
+    transfer: TransferOption = "full",
+    layer: LayerSweep = None,
+    share: ShareSweep = None,
+    keep: KeepSweep = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Run strategies on a benchmark; run again, it goes on where it was stopped."""
-    strategies = _strategies(strategy)
+    strategies = read_strategies(
+        strategy, transfer, load_pair_config(pair).sparse, layers=layer, shares=share, keeps=keep
+    )
     if benchmark == "own" and data is None:
         raise UsageError("Questions of your own need a file; name it with --data FILE.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
@@ -238,12 +243,15 @@ def _time(
         timed_lines,
         timing_records,
     )
-    from ..graph import create_strategy
+    from ..benchmarks.evaluation.variants import Variant
     from ..records.json_files import write_json, write_lines
     from ..records.run_record import write_run_record
 
     graphs = {
-        name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies
+        name: Variant.read(name).graph(
+            pair.small, pair.large, prompts=wording, selector=pair.selector
+        )
+        for name in strategies
     }
     with claimed(folder, benchmark, pair, wording) as models:
         load = {"before": machine_load()}
@@ -325,20 +333,6 @@ def _replicas(
     from ..benchmarks.evaluation.ray_engine import RayReplicas
 
     return RayReplicas(load_pair_config(pair), address, count, gpus)
-
-
-def _strategies(named: list[str] | None) -> list[str]:
-    from ..graph import STRATEGIES
-
-    chosen = list(dict.fromkeys(named or DEFAULT_STRATEGIES))
-    if "all" in chosen:
-        return list(STRATEGIES)
-    for name in chosen:
-        if name not in STRATEGIES:
-            raise UsageError(
-                f"The strategy {name!r} is unknown; use all, or some of {', '.join(STRATEGIES)}."
-            )
-    return chosen
 
 
 def _wording(

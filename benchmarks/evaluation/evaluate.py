@@ -9,7 +9,6 @@ from typing import Any
 
 from ...configs import ConfigError, PromptsConfig
 from ...configs.whole_files import writing
-from ...graph import create_strategy
 from ...models.images import ImageError
 from ...models.pairs import Pair
 from ...records.json_files import write_json, write_lines
@@ -21,7 +20,7 @@ from .ray_engine import RayEngine, RayReplicas
 from .results import Result, failures, question_content
 from .runner import OnProgress, Runner
 from .shared_calls import SharedCalls
-from .stored_model import StoredModel
+from .stored_pair import StoredPair
 
 QUESTIONS_FILE = "questions.jsonl"
 RESULTS_FILE = "results.jsonl"
@@ -74,7 +73,7 @@ async def evaluate(
     Args:
         benchmark: The questions.
         pair: The models.
-        strategies: Names of strategies.
+        strategies: Names of strategies, with sparse transfer those of a `Variant`.
         folder: Holds the store of calls, and gets the files. It belongs to one benchmark, pair
             and wording for good, and its files never hold less than before.
         prompts: The wording; None for the pair's.
@@ -96,9 +95,8 @@ async def evaluate(
         _check_all_asked(folder, benchmark)
         on_stored(sum(store.count_calls().values()))
         calls = SharedCalls(store)
-        small = StoredModel(pair.small, calls, "small", models["small"])
-        large = StoredModel(pair.large, calls, "large", models["large"])
-        graphs = {name: create_strategy(name, small, large, prompts=wording) for name in strategies}
+        stored = StoredPair.of(pair, calls, models, strategies)
+        graphs = {name: stored.graph(name, wording) for name in strategies}
         engine = None
         if replicas is not None:
             engine = RayEngine(replicas, pair, calls, models, strategies, wording, concurrency)
@@ -115,7 +113,7 @@ async def evaluate(
             results=results,
             summary=summary,
             models=models,
-            calls_made=small.made + large.made + (engine.made if engine else 0),
+            calls_made=stored.made + (engine.made if engine else 0),
             calls_stored=store.count_calls(),
             failed_calls=store.failures(),
         )
@@ -182,12 +180,11 @@ def check_scoring(benchmark: Benchmark) -> None:
 def _claim(
     store: CallStore, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
 ) -> dict[str, dict[str, Any]]:
-    models = {"small": model_identity(pair.small), "large": model_identity(pair.large)}
+    models = {role: model_identity(model) for role, model in pair.models().items()}
     store.claim(
         {
             "benchmark": benchmark.name,
-            "small model": models["small"],
-            "large model": models["large"],
+            **{f"{role} model": identity for role, identity in models.items()},
             "prompts": prompts.model_dump(mode="json"),
         }
     )

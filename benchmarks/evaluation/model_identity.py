@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel
 
 from ...configs.paths import existing_folder
 
@@ -27,11 +28,12 @@ _SAMPLES = 64
 _SAMPLE_BYTES = 64 << 10
 
 
-def model_identity(model: BaseChatModel) -> dict[str, Any]:
+def model_identity(model: BaseChatModel | BaseModel) -> dict[str, Any]:
     """What a model's answers depend on, as JSON values.
 
     Args:
-        model: A chat model of this package, or any that tells its settings to LangChain.
+        model: A chat model of this package, or any that tells its settings to LangChain; or a
+            model that only gives attention.
 
     Returns:
         The class, the settings, and what the weights are: a hash of the files of a local
@@ -40,9 +42,8 @@ def model_identity(model: BaseChatModel) -> dict[str, Any]:
     Raises:
         ModelError: A hub model cannot be loaded.
     """
-    settings = {
-        name: value for name, value in model._identifying_params.items() if name not in _IRRELEVANT
-    }
+    own = model._identifying_params if isinstance(model, BaseChatModel) else model.model_dump()
+    settings = {name: value for name, value in own.items() if name not in _IRRELEVANT}
     name = settings.get("model")
     if isinstance(name, str) and "base_url" not in settings and hasattr(model, "load"):
         weights = _weights(name, settings.get("revision"))

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...configs import ConfigError, PairConfig, PromptsConfig
-from ...graph import create_strategy
 from ...models.errors import ModelError
-from ...models.pairs import chat_model
+from ...models.pairs import Pair, chat_model, selector
 from .model_identity import model_identity
 from .ray_calls import RemoteCalls
 from .runner import answered
-from .stored_model import StoredModel
+from .stored_pair import StoredPair
 
 
 class Replica:
@@ -52,13 +51,12 @@ class Replica:
         self._graphs: dict[str, Any] = {}
         self._fault = ""
         try:
-            own = [self._model(pair, role, models[role]) for role in ("small", "large")]
+            own = _pair(pair, prompts, models)
         except (ConfigError, ModelError) as error:
             self._fault = f"On the machine {socket.gethostname()!r}: {error}"
         else:
-            self._graphs = {
-                name: create_strategy(name, *own, prompts=prompts) for name in strategies
-            }
+            stored = StoredPair.of(own, self._calls, models, strategies)
+            self._graphs = {name: stored.graph(name, prompts) for name in strategies}
         self._pictures = pictures
         self._seats = asyncio.Semaphore(concurrency)
 
@@ -74,20 +72,23 @@ class Replica:
         )
         return {"answer": json.dumps({"number": work["number"], "results": results})}
 
-    def _model(self, pair: PairConfig, role: str, expected: dict[str, Any]) -> StoredModel:
-        """A model of this machine, if it is the same as the driver's."""
-        model = chat_model(pair, role)
-        here = model_identity(model)
-        if here != expected:
-            raise ConfigError(
-                f"The {role} model is {json.dumps(here)}, but the evaluation's is "
-                f"{json.dumps(expected)}; put the same weights there."
-            )
-        return StoredModel(model, self._calls, role, expected)
-
     async def _run(self, question_id: str, strategy: str, given: Any) -> Any:
         async with self._seats:
             return await answered(self._graphs[strategy], question_id, strategy, given)
+
+
+def _pair(pair: PairConfig, prompts: PromptsConfig, expected: Mapping[str, dict[str, Any]]) -> Pair:
+    """The models of this machine, if they are the same as the driver's."""
+    small, large = (chat_model(pair, role) for role in ("small", "large"))
+    own = Pair("", small, large, prompts, pair.sparse, selector(pair, small))
+    for role, model in own.models().items():
+        here = model_identity(model)
+        if here != expected.get(role):
+            raise ConfigError(
+                f"The {role} model is {json.dumps(here)}, but the evaluation's is "
+                f"{json.dumps(expected.get(role))}; put the same weights there."
+            )
+    return own
 
 
 def _data_uri(content: bytes) -> str:

@@ -4,17 +4,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from pydantic import PrivateAttr
-from typing_extensions import override
-
 from ...configs import PromptsConfig
-from ...graph import create_strategy
 from ...models.pairs import Pair
 from .results import Result, graph_input
 from .runner import Run, answered
 from .shared_calls import KeepsCalls
-from .stored_model import StoredModel
+from .stored_pair import StoredPair
 
 
 class CallNotStoredError(LookupError):
@@ -42,11 +37,8 @@ class Replay:
             prompts: The wording.
         """
         self._missing = False
-        small = _Replayed(pair.small, calls, "small", models["small"], self._miss)
-        large = _Replayed(pair.large, calls, "large", models["large"], self._miss)
-        self._graphs = {
-            name: create_strategy(name, small, large, prompts=prompts) for name in strategies
-        }
+        stored = StoredPair.of(pair, _StoredOnly(calls, self._miss), models, strategies)
+        self._graphs = {name: stored.graph(name, prompts) for name in strategies}
 
     async def run(self, run: Run) -> Result | None:
         """Go as far as the stored calls reach; one run at a time.
@@ -66,24 +58,28 @@ class Replay:
         self._missing = True
 
 
-class _Replayed(StoredModel):  # type: ignore[no-redef]  # mypy: the base has a field named kwargs
-    """A model whose calls are all from the store."""
+class _StoredOnly:
+    """Calls that are stored; others are missing, and nobody is to make them."""
 
-    _on_missing: Callable[[], None] = PrivateAttr()
-
-    def __init__(
-        self,
-        model: BaseChatModel,
-        calls: KeepsCalls,
-        role: str,
-        identity: dict[str, Any],
-        on_missing: Callable[[], None],
-    ) -> None:
-        super().__init__(model, calls, role, identity)
+    def __init__(self, calls: KeepsCalls, on_missing: Callable[[], None]) -> None:
+        self._calls = calls
         self._on_missing = on_missing
 
-    @override
-    async def _make(self, key: str, *_: Any) -> Any:
-        self._on_missing()
+    async def call(self, key: str) -> tuple[dict[str, Any], float]:
+        found = await self._calls.call(key)
+        if found is None:
+            self._on_missing()
+            await self._calls.give_up(key)
+            raise CallNotStoredError("This call is not stored.")
+        return found
+
+    async def add_call(
+        self, key: str, role: str, style: str, message: Mapping[str, Any], seconds: float
+    ) -> None:
+        await self._calls.add_call(key, role, style, message, seconds)
+
+    async def add_failure(self, key: str, role: str, style: str, error: str) -> None:
+        await self._calls.add_failure(key, role, style, error)
+
+    async def give_up(self, key: str) -> None:
         await self._calls.give_up(key)
-        raise CallNotStoredError("This call is not stored.")

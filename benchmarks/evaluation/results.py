@@ -22,7 +22,7 @@ class Result(TypedDict):
 
     Attributes:
         id: The question's id.
-        strategy: The strategy's name.
+        strategy: The strategy's name; with sparse transfer, a `Variant`'s.
         answer: What the run returned; None if it failed.
         text: What the model wrote that the answer stands on; metrics read it. None if it failed.
         route: How far the run went; None if it failed.
@@ -148,6 +148,6 @@ def _standing_text(strategy: str, output: Mapping[str, Any]) -> str:
         return str(texts[fallback])
     if fallback is not None:  # the raw text of some call
         return str(output["answer"])
-    if strategy == "mai" and output["route"] != "transferred":
+    if strategy.partition(":")[0] == "mai" and output["route"] != "transferred":
         return str(texts["large_direct"])
     return str(output["calls"][-1]["text"])

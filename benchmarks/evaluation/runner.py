@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from ...models.images import ImageError
 from ...nodes.state import MAIInput
 from ..question import BenchmarkQuestion
+from .call_seconds import Seconds, call_seconds
 from .call_store import CallStore
 from .results import Result, failed, finished, graph_input, question_key
-from .stored_model import Seconds, call_seconds
 
 Graphs = Mapping[str, Any]
 OnProgress = Callable[["Progress"], None]

@@ -12,7 +12,10 @@ from langchain_core.messages import BaseMessage
 
 from ...models.attention import Attention
 from ...models.capabilities import GivesAttention
+from .call_seconds import tell_seconds
 from .shared_calls import KeepsCalls
+
+Layers = Sequence[int] | Literal["all"] | None
 
 STYLE = "attention"
 """What a pass is called in a store of calls."""
@@ -37,8 +40,9 @@ class StoredAttention:
         Args:
             source: Who is asked for what is not stored.
             calls: Where the passes are.
-            role: The role of the model whose attention it is, noted with its passes.
-            identity: What `model_identity` says of that model.
+            role: The role of the model that reads what is selected, noted with its passes; their
+                seconds are part of its call.
+            identity: What `model_identity` says of the source.
             layers: Layers that will be asked for, one after the other: the first pass reads all.
         """
         self._source = source
@@ -59,7 +63,7 @@ class StoredAttention:
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
         *,
-        layers: Sequence[int] | Literal["all"] | None = None,
+        layers: Layers = None,
         query: int = -1,
         heads: bool = False,
         timeout: float | None = None,
@@ -76,7 +80,7 @@ class StoredAttention:
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
         *,
-        layers: Sequence[int] | Literal["all"] | None = None,
+        layers: Layers = None,
         query: int = -1,
         heads: bool = False,
         timeout: float | None = None,
@@ -95,6 +99,7 @@ class StoredAttention:
             task.add_done_callback(lambda _: self._running.pop(key))
         # One of those who wait may be cancelled; the pass is for the others too.
         found = await asyncio.shield(task)
+        tell_seconds(self._role, "transfer", found.seconds)
         return found if layers is None or layers == "all" else found.of_layers(layers)
 
     async def _pass(
@@ -102,13 +107,24 @@ class StoredAttention:
         key: str,
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
-        layers: Sequence[int] | Literal["all"] | None,
+        layers: Layers,
         query: int,
         timeout: float | None,
     ) -> Attention:
         stored = await self._calls.call(key)
         if stored is not None:
             return Attention.from_dict(stored[0])
+        return await self._make(key, messages, span, layers, query, timeout)
+
+    async def _make(
+        self,
+        key: str,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        layers: Layers,
+        query: int,
+        timeout: float | None,
+    ) -> Attention:
         self._made += 1
         start = time.perf_counter()
         try:
@@ -131,7 +147,7 @@ class StoredAttention:
         self,
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
-        layers: Sequence[int] | Literal["all"] | None,
+        layers: Layers,
         query: int,
     ) -> str:
         """The model, every byte of the prompt with its images, and what is read of it, hashed."""

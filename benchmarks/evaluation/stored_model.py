@@ -9,7 +9,6 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 from langchain_core.exceptions import ContextOverflowError
@@ -20,13 +19,10 @@ from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import PrivateAttr
 from typing_extensions import override
 
+from ...models.capabilities import GivesAttention
+from .call_seconds import tell_seconds
 from .model_identity import model_identity
 from .shared_calls import KeepsCalls
-
-Seconds = dict[tuple[str, str], float]
-
-call_seconds: ContextVar[Seconds | None] = ContextVar("call_seconds", default=None)
-"""Where a run wants to be told how long its calls took when they were made, by role and style."""
 
 
 class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named kwargs
@@ -45,6 +41,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     _running: "dict[str, asyncio.Task[_Outcome]]" = PrivateAttr(default_factory=dict)
     _failed: dict[str, Exception] = PrivateAttr(default_factory=dict)
     _made: int = PrivateAttr(default=0)
+    _attention: GivesAttention | None = PrivateAttr()
 
     def __init__(
         self,
@@ -52,6 +49,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
         calls: KeepsCalls,
         role: str,
         identity: dict[str, Any] | None = None,
+        attention: GivesAttention | None = None,
     ) -> None:
         """Wrap a model.
 
@@ -60,8 +58,10 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
             calls: Where the calls are.
             role: The model's role, noted with its calls.
             identity: What `model_identity` says of the model, if that is known already.
+            attention: Gives its attention, if it gives any.
         """
         super().__init__(bound=model)
+        self._attention = attention
         self._calls = calls
         self._role = role
         self._identity = model_identity(model) if identity is None else identity
@@ -70,6 +70,29 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     def made(self) -> int:
         """Calls that the model itself was asked for, failed ones included."""
         return self._made
+
+    @property
+    def attention(self) -> Any:
+        """As `GivesAttention` says.
+
+        Raises:
+            AttributeError: The model gives no attention.
+        """
+        return self._gives_attention().attention
+
+    @property
+    def aattention(self) -> Any:
+        """As `GivesAttention` says.
+
+        Raises:
+            AttributeError: The model gives no attention.
+        """
+        return self._gives_attention().aattention
+
+    def _gives_attention(self) -> GivesAttention:
+        if self._attention is None:
+            raise AttributeError("This model gives no attention.")
+        return self._attention
 
     @override
     def invoke(
@@ -144,9 +167,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
             await self._calls.add_failure(key, self._role, style, reason)
 
     def _give(self, outcome: "_Outcome", style: str) -> AIMessage:
-        told = call_seconds.get()
-        if told is not None:  # a shortened prompt is asked several times; the run counts them all
-            told[self._role, style] = told.get((self._role, style), 0.0) + outcome.seconds
+        tell_seconds(self._role, style, outcome.seconds)
         if outcome.error is not None:
             raise outcome.error
         message: AIMessage = outcome.message
