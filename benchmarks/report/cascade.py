@@ -102,9 +102,9 @@ def difference(run: Evaluated, first: str, second: str, protocol: str = "typed")
 
 
 def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:
-    """Seconds of one strategy over another's, over the questions that both were timed on."""
+    """Seconds of one strategy over another's, over evaluated questions both were timed on."""
     one, two = run.timed.get(first, {}), run.timed.get(second, {})
-    ids = [name for name in one if name in two]
+    ids = [name for name in one if name in two and name in run.questions]
     return ratio([one[name] for name in ids], [two[name] for name in ids], run.clusters(ids))
 
 

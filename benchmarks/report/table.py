@@ -19,6 +19,7 @@ class Table:
         rows: Texts, counts and estimates; None for what was not measured.
         scale: What estimates are multiplied with: 100 for percent.
         places: Decimals of estimates.
+        notes: Sentences below it: what its figures leave out, and how to read them.
     """
 
     name: str
@@ -27,15 +28,17 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     scale: float = 100.0
     places: int = 1
+    notes: tuple[str, ...] = ()
 
     def cells(self) -> list[list[str]]:
         """The rows as texts."""
         return [[shown(cell, self.scale, self.places) for cell in row] for row in self.rows]
 
     def markdown(self) -> str:
-        """The table in Markdown, with its title above."""
+        """The table in Markdown, with its title above and its notes below."""
         lines = [f"**{self.title}**", "", _line(self.columns), "|---" * len(self.columns) + "|"]
-        return "\n".join([*lines, *map(_line, self.cells())]) + "\n"
+        notes = [line for note in self.notes for line in ("", note)]
+        return "\n".join([*lines, *map(_line, self.cells()), *notes]) + "\n"
 
 
 def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:

@@ -1,6 +1,6 @@
 """The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 (if timed), 15."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...answers import agree, parse
@@ -215,6 +215,7 @@ def times(runs: Sequence[Evaluated]) -> Table:
         tuple(rows),
         scale=1.0,
         places=3,
+        notes=tuple(note for run in runs for note in _strangers(run)),
     )
 
 
@@ -247,6 +248,20 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
         tuple(rows),
         scale=1.0,
     )
+
+
+def _strangers(run: Evaluated) -> Iterator[str]:
+    """What was timed and is no part of the evaluation."""
+    unknown = {one for times in run.timed.values() for one in times if one not in run.questions}
+    if unknown:
+        yield (
+            f"{run.benchmark.name}: {len(unknown)} of the timed questions are not among the "
+            f"{len(run.questions)} evaluated ones. They count in seconds, not in the cascade's "
+            "time over that of others."
+        )
+    absent = [name for name in run.timed if name not in run.results]
+    if absent:
+        yield f"{run.benchmark.name}: timed, but without results: {', '.join(absent)}."
 
 
 def _percent(part: Estimate) -> Estimate:

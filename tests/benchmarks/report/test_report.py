@@ -1,5 +1,6 @@
 import json
 import re
+from html import unescape
 
 import pytest
 from hypothesis import given, settings
@@ -271,3 +272,17 @@ def test_an_interval_lies_within_what_was_seen(graded):
         assert len({image for _, image in graded}) == 1
     else:
         assert min(values) <= seen.low <= seen.high <= max(values)
+
+
+@pytest.mark.parametrize("stranger", [{"id": "q99"}, {"strategy": "full_transfer"}])
+def test_what_was_timed_beyond_the_results_is_named_and_in_no_ratio(ten, stranger):
+    lines = [json.loads(line) for line in (ten / "timed.jsonl").read_text().splitlines()]
+    lines += [{**one, **stranger, "seconds": 99.0} for one in lines if one["id"] == "q0"]
+    (ten / "timed.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    run = Evaluated.read(ten)
+    assert cascade(run).times["large_reason"].value == pytest.approx(0.25)
+    (table,) = (one for one in tables([run]) if one.name == "times")
+    (note,) = table.notes
+    assert ("1 of the timed questions" if "id" in stranger else "full_transfer") in note
+    assert note in table.markdown()
+    assert note in unescape(page([run], [table], [{}]))
