@@ -86,7 +86,7 @@ def report(
 
 
 def records(tables: "Sequence[Table]") -> list[dict[str, Any]]:
-    """Tables as flat records: table, column, value, low, high, questions, and the row's texts."""
+    """Tables as flat records: table, name, value, low, high, questions, pictures, the row's texts."""
     from ..benchmarks.estimates import Estimate
 
     found = []
@@ -107,6 +107,7 @@ def records(tables: "Sequence[Table]") -> list[dict[str, Any]]:
                             "low": cell.low,
                             "high": cell.high,
                             "questions": cell.questions,
+                            "pictures": cell.clusters,
                         }
                     )
     return found

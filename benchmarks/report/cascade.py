@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from ...nodes.state import Route
-from ..estimates import Estimate, mean, ratio, share
+from ..estimates import Estimate, paired_difference, ratio, share
 from .evaluated import Evaluated
 
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -67,23 +67,28 @@ def cascade(run: Evaluated, protocol: str = "typed") -> Cascade | None:
     for one, result in results.items():
         if result["route"] and one in graded:
             by_route[result["route"]].append(one)
-    count = sum(map(len, by_route.values()))
+    asked = [one for ids in by_route.values() for one in ids]
     routes = tuple(
         RouteFigures(
             route,
-            share([k < len(ids) for k in range(count)]),
-            _accuracy(run, [graded[one] for one in ids], ids),
+            share([results[one]["route"] == route for one in asked], run.clusters(asked)),
+            share([graded[one] for one in ids], run.clusters(ids)),
         )
         for route, ids in by_route.items()
     )
     helped, harmed = _transfers(run, by_route["transferred"], protocol)
+
+    def wrong(route: Route) -> Estimate:
+        ids = by_route[route]
+        return share([graded[one] < 1 for one in ids], run.clusters(ids))
+
     others = [name for name in run.results if name != "mai"]
     return Cascade(
         routes=routes,
-        agreement_wrong=share([graded[one] < 1 for one in by_route["direct"]]),
-        reasoned_wrong=share([graded[one] < 1 for one in by_route["reasoned"]]),
-        help=share(helped),
-        harm=share(harmed),
+        agreement_wrong=wrong("direct"),
+        reasoned_wrong=wrong("reasoned"),
+        help=helped,
+        harm=harmed,
         differences={name: difference(run, "mai", name, protocol) for name in others},
         times={name: time_ratio(run, "mai", name) for name in run.timed if name != "mai"},
     )
@@ -93,12 +98,7 @@ def difference(run: Evaluated, first: str, second: str, protocol: str = "typed")
     """Accuracy of one strategy minus another's, over the questions that both answered."""
     one, two = run.grades(first, protocol), run.grades(second, protocol)
     ids = [name for name in one if name in two]
-    gaps = [one[name] - two[name] for name in ids]
-    if any(gaps) or not gaps:
-        return mean(gaps, run.clusters(ids))
-    # Without a single difference a bootstrap has no width, and ten questions would prove it all.
-    most = share([False] * len(gaps)).high
-    return Estimate(0.0, None if most is None else -most, most, len(gaps))
+    return paired_difference([one[name] - two[name] for name in ids], run.clusters(ids))
 
 
 def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:
@@ -142,24 +142,17 @@ def _judgement(gap: Estimate, time: Estimate) -> str:
     return "It is faster; whether it is as accurate, so few questions do not tell."
 
 
-def _accuracy(run: Evaluated, graded: Sequence[float], ids: Sequence[str]) -> Estimate:
-    """The mean grade; a bootstrap of nothing but right answers would have no width."""
-    clusters = run.clusters(ids)
-    if set(graded) <= {0.0, 1.0} and len(set(clusters)) == len(ids):
-        return share([grade == 1 for grade in graded])
-    return mean(graded, clusters)
-
-
-def _transfers(run: Evaluated, ids: Sequence[str], protocol: str) -> tuple[list[bool], list[bool]]:
-    """For each transfer, whether it helped and whether it harmed."""
+def _transfers(run: Evaluated, ids: Sequence[str], protocol: str) -> tuple[Estimate, Estimate]:
+    """How many of the transfers helped, and how many harmed."""
     before = run.grade_texts(
         {one: call["text"] for one, call in run.calls("mai", "large", "direct").items()}, protocol
     )
     after = run.grades("mai", protocol)
     both = [one for one in ids if one in before]
+    clusters = run.clusters(both)
     return (
-        [before[one] < after[one] for one in both],
-        [before[one] > after[one] for one in both],
+        share([before[one] < after[one] for one in both], clusters),
+        share([before[one] > after[one] for one in both], clusters),
     )
 
 

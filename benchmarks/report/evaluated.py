@@ -1,7 +1,7 @@
 """An evaluation's folder, read again: questions, results, times, and what each output is worth."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from ...configs import ConfigError
 from ...configs.paths import existing_folder
 from ...nodes.state import ModelCall
-from ..estimates import Estimate, mean
+from ..estimates import Estimate, mean, share
 from ..evaluation.evaluate import (
     QUESTIONS_FILE,
     RESULTS_FILE,
@@ -20,9 +20,9 @@ from ..evaluation.evaluate import (
 )
 from ..evaluation.results import Result
 from ..evaluation.timing import TIMED_FILE, TIMING_FILE
-from ..metrics import grades
+from ..metrics import grades, outcomes
 from ..question import Benchmark, BenchmarkQuestion
-from .by_image import f1_by_image, prefer, widened
+from .by_image import score_by_image
 
 
 @dataclass(frozen=True)
@@ -142,28 +142,37 @@ class Evaluated:
         self.grades(strategy)
         return list(self._grades[strategy])
 
-    def score(self, strategy: str, protocol: str, metric: str | None = None) -> Estimate:
-        """A strategy's figure, the headline if none is named.
+    def score(self, strategy: str, protocol: str, ids: Collection[str] | None = None) -> Estimate:
+        """The figure that the paper shows of the benchmark; its interval is by image.
 
-        It is the summary's; but where questions share images, the headline's interval is drawn by
-        image.
+        Args:
+            strategy: Whose outputs.
+            protocol: Whose reading of them counts.
+            ids: Of these questions; None for all.
         """
-        found = self._summarized(strategy, protocol, metric or self.headline)
-        graded = self.grades(strategy, protocol)
-        clusters = self.clusters(list(graded))
-        if metric is not None or len(set(clusters)) == len(clusters):
-            return found
-        if self.headline == "f1":
-            asked = [self.questions[one] for one in graded]
-            return prefer(found, f1_by_image(asked, self.texts(strategy), protocol, clusters))
-        return widened(found, list(graded.values()), clusters)
+        return self.score_texts(self.texts(strategy), protocol, ids)
 
-    def _summarized(self, strategy: str, protocol: str, metric: str) -> Estimate:
-        for one in self.summary:
-            key = (one["strategy"], one["protocol"], one["metric"])
-            if not one["group"] and key == (strategy, protocol, metric):
-                return Estimate(one["value"], one["low"], one["high"], one["questions"])
-        return Estimate(None, None, None, 0)
+    def score_texts(
+        self, texts: Mapping[str, str], protocol: str, ids: Collection[str] | None = None
+    ) -> Estimate:
+        """The same of any outputs, by question id."""
+        asked = [one for one in texts if ids is None or one in ids]
+        if not asked:
+            return Estimate(None, None, None, 0)
+        return score_by_image(
+            self.headline,
+            self.benchmark.metric,
+            protocol,
+            [self.questions[one] for one in asked],
+            texts,
+            self.clusters(asked),
+        )
+
+    def unread(self, strategy: str) -> Estimate:
+        """The share of outputs in which no answer of the question's type is found."""
+        became = outcomes(self.benchmark, self.texts(strategy))
+        lost = [kind in ("unread", "empty") for kind in became.values()]
+        return share(lost, self.clusters(list(became)))
 
     def calls(self, strategy: str, role: str, style: str) -> dict[str, ModelCall]:
         """A strategy's calls of one kind, by question id."""

@@ -28,10 +28,10 @@ _WIDE = {
         "questions": "questions",
         "R_verified": "R verified",
         "R_transfer": "R transfer",
-        "R_score": "R accuracy",
+        "R_score": "R score",
         "R_two_stage_verified": "two-stage verified",
         "R_two_stage_transfer": "two-stage transfer",
-        "R_two_stage_score": "two-stage accuracy",
+        "R_two_stage_score": "two-stage score",
     },
 }
 

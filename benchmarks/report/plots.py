@@ -34,8 +34,7 @@ def _cost(run: Evaluated, protocol: str) -> bytes | None:
     timed = bool(run.timed)
     points = []
     for name in run.results:
-        graded = run.grades(name, protocol)
-        worth = mean(list(graded.values()), run.clusters(list(graded)))
+        worth = run.score(name, protocol)
         cost = run.time(name, "seconds_per_question") if timed else _tokens(run, name)
         if worth.value is not None and cost.value is not None:
             points.append((name, cost, worth))
@@ -60,7 +59,7 @@ def _cost(run: Evaluated, protocol: str) -> bytes | None:
         )
     _label(axes, [(name, cost.value, 100 * (worth.value or 0.0)) for name, cost, worth in points])
     axes.set_xlabel("seconds a question (log)" if timed else "output tokens a question (log)")
-    axes.set_ylabel(f"accuracy, {protocol} (%)")
+    axes.set_ylabel(f"{run.headline.replace('_', ' ')}, {protocol} (%)")
     axes.set_title(f"{run.benchmark.name}, pair {run.pair}: accuracy against cost")
     axes.grid(alpha=0.25, which="both")
     return _png(figure)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from ..estimates import Estimate
 
+FEW = 20
+"""An interval from fewer images is marked."""
+
 Cell = str | int | Estimate | None
 
 
@@ -42,7 +45,10 @@ class Table:
 
 
 def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
-    """A cell as text: an estimate with its interval, "-" for nothing."""
+    """A cell as text: an estimate with its interval, "-" for nothing.
+
+    An interval from few images says from how many: how alike their questions are is hardly known.
+    """
     if cell is None:
         return "-"
     if not isinstance(cell, Estimate):
@@ -50,9 +56,12 @@ def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
     if cell.value is None:
         return "-"
     value = f"{scale * cell.value:.{places}f}"
-    if cell.low is None or cell.high is None:
-        return value
-    return f"{value} ({scale * cell.low:.{places}f} to {scale * cell.high:.{places}f})"
+    told = []
+    if cell.low is not None and cell.high is not None:
+        told.append(f"{scale * cell.low:.{places}f} to {scale * cell.high:.{places}f}")
+    if cell.clusters is not None and cell.clusters < FEW:
+        told.append(f"{cell.clusters} picture{'s' if cell.clusters > 1 else ''}")
+    return f"{value} ({', '.join(told)})" if told else value
 
 
 def _line(cells: Sequence[str]) -> str:

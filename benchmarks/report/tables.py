@@ -1,6 +1,7 @@
 """The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 (if timed), 15."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...answers import agree, parse
@@ -184,10 +185,10 @@ def two_stage_verification(runs: Sequence[Evaluated], protocol: str) -> Table:
             "questions",
             "R verified",
             "R transfer",
-            "R accuracy",
+            "R score",
             "two-stage verified",
             "two-stage transfer",
-            "two-stage accuracy",
+            "two-stage score",
         ),
         tuple(rows),
     )
@@ -236,8 +237,8 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
                     name,
                     len(ids),
                     run.failed.get(name, 0),
-                    _percent(run.score(name, "typed", "unread")),
-                    _percent(share(cut)),
+                    _percent(run.unread(name)),
+                    _percent(share(cut, run.clusters(ids))),
                     mean(written, run.clusters(ids)),
                 )
             )
@@ -268,7 +269,7 @@ def _percent(part: Estimate) -> Estimate:
     low, value, high = (
         None if one is None else 100 * one for one in (part.low, part.value, part.high)
     )
-    return Estimate(value, low, high, part.questions)
+    return replace(part, value=value, low=low, high=high)
 
 
 def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:
@@ -292,17 +293,14 @@ def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:
         else:
             texts[one] = str(transferred[one]["text"])
     went = list(routes.values())
-    worth, plain = run.grade_texts(texts, protocol), run.grades("mai", protocol)
-    known = [one for one in ids if one in worth and one in plain]
-    clusters = run.clusters(known)
     return (
         len(ids),
         went.count("reasoned"),
         went.count("transferred"),
-        mean([plain[one] for one in known], clusters),
+        run.score("mai", protocol, set(ids)),
         verified,
         len(ids) - went.count("direct") - verified,
-        mean([worth[one] for one in known], clusters),
+        run.score_texts(texts, protocol),
     )
 
 
