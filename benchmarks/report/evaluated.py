@@ -1,28 +1,19 @@
 """An evaluation's folder, read again: questions, results, times, and what each output is worth."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...configs import ConfigError
-from ...configs.paths import existing_folder
 from ...nodes.state import ModelCall
 from ..estimates import Estimate, mean, share
-from ..evaluation.evaluate import (
-    QUESTIONS_FILE,
-    RESULTS_FILE,
-    SUMMARY_FILE,
-    check_scoring,
-    headline,
-)
+from ..evaluation.evaluate import check_scoring, headline
 from ..evaluation.results import Result
-from ..evaluation.timing import TIMED_FILE, TIMING_FILE
 from ..metrics import grades, outcomes
 from ..question import Benchmark, BenchmarkQuestion
 from .by_image import score_by_image
+from .folder import EvaluationFolder, RunRecord, TimingRecord
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,6 @@ class Evaluated:
         models: The models' names by role.
         results: By strategy and question id; failed ones are not there.
         failed: How many results failed, by strategy.
-        summary: The records of `summary.json`.
         timing: The records of `timing.json`; none if nothing was timed.
         timed: Seconds by strategy and question id, if timed.
         record: What `run.json` holds.
@@ -48,10 +38,9 @@ class Evaluated:
     models: Mapping[str, str]
     results: Mapping[str, Mapping[str, Result]]
     failed: Mapping[str, int]
-    summary: Sequence[Mapping[str, Any]]
-    timing: Sequence[Mapping[str, Any]]
+    timing: Sequence[TimingRecord]
     timed: Mapping[str, Mapping[str, float]]
-    record: Mapping[str, Any]
+    record: RunRecord
     _grades: dict[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     @classmethod
@@ -62,46 +51,28 @@ class Evaluated:
             ConfigError: There is no such folder, no finished evaluation in it, or the extra
                 `benchmarks` is not installed.
         """
-        folder = existing_folder(name)
-        if folder is None:
-            raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
-        try:
-            record: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-            benchmark = Benchmark(
-                name=record["benchmark"],
-                questions=tuple(map(_question, _lines(folder / QUESTIONS_FILE))),
-                prompts="",
-                metric=record["metric"],
-            )
-            lines: list[Any] = _lines(folder / RESULTS_FILE)
-            summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f"The folder {str(name)!r} holds no finished evaluation ({error}); let "
-                "`mai evaluate` come to its end first."
-            ) from error
-        check_scoring(benchmark)
+        folder = EvaluationFolder(name)
+        check_scoring(folder.benchmark)
         results: dict[str, dict[str, Result]] = {}
         failed: dict[str, int] = {}
-        for result in lines:
+        for result in folder.results:
             own = results.setdefault(result["strategy"], {})
             if result["error"] is None:
                 own[result["id"]] = result
             else:
                 failed[result["strategy"]] = failed.get(result["strategy"], 0) + 1
         timed: dict[str, dict[str, float]] = {}
-        for line in _lines(folder / TIMED_FILE, needed=False):
+        for line in folder.timed:
             timed.setdefault(line["strategy"], {})[line["id"]] = line["seconds"]
-        timing = folder / TIMING_FILE
+        record = folder.record
         return cls(
-            folder=folder,
-            benchmark=benchmark,
-            pair=record["pair"],
-            models={role: _model_name(role, said) for role, said in record["models"].items()},
+            folder=folder.path,
+            benchmark=folder.benchmark,
+            pair=record.pair,
+            models={role: _model_name(role, said) for role, said in record.models.items()},
             results=results,
             failed=failed,
-            summary=summary,
-            timing=json.loads(timing.read_text(encoding="utf-8")) if timing.exists() else [],
+            timing=folder.timing,
             timed=timed,
             record=record,
         )
@@ -199,18 +170,6 @@ class Evaluated:
             if (one["strategy"], one["name"]) == (strategy, name):
                 return Estimate(one["value"], one["low"], one["high"], one["questions"])
         return Estimate(None, None, None, 0)
-
-
-def _lines(path: Path, *, needed: bool = True) -> list[dict[str, Any]]:
-    if not needed and not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def _question(record: Mapping[str, Any]) -> BenchmarkQuestion:
-    lists = ("images", "answers", "choices")
-    return BenchmarkQuestion(**{**record, **{name: tuple(record[name]) for name in lists}})
 
 
 def _model_name(role: str, identity: Mapping[str, Any]) -> str:

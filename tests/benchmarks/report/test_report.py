@@ -178,16 +178,6 @@ def test_no_difference_on_few_questions_proves_little(tmp_path):
     assert gap.low == -gap.high < -0.2
 
 
-def test_a_folder_without_results_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="There is no folder"):
-        Evaluated.read(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="holds no finished evaluation"):
-        Evaluated.read(tmp_path)
-    (tmp_path / "run.json").write_text(json.dumps([1]))
-    with pytest.raises(ConfigError, match="holds no finished evaluation"):
-        Evaluated.read(tmp_path)
-
-
 def test_cells_as_text():
     assert shown(Estimate(0.8649, 0.5, 0.9, 3)) == "86.5 (50.0 to 90.0)"
     assert shown(Estimate(0.7, 0.4, 0.9, 10, 3)) == "70.0 (40.0 to 90.0, 3 pictures)"
