@@ -64,7 +64,10 @@ def report(
     page_file = page_to_write(html) if html else None
     runs = [Evaluated.read(folder) for folder in folders]
     out_folder = folder_to_write(out) if out else None
-    made = with_given(tables(runs, protocol), compare or [])
+    compared = with_given(tables(runs, protocol), compare or [])
+    made = compared.tables
+    for warning in compared.warnings:
+        typer.echo(warning, err=True)
     said = {str(run.folder): verdict(found) for run in runs if (found := cascade(run, protocol))}
     drawn = _plots(runs, protocol) if plots and (html or out) else [{} for _ in runs]
     if page_file:

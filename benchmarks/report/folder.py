@@ -1,5 +1,6 @@
 """The files of an evaluation's folder, each line checked: what is not whole is named."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypeVar
@@ -70,7 +71,7 @@ class _SummaryRecord(TypedDict):
     strategy: str
     protocol: str
     metric: str
-    value: FiniteFloat | None
+    questions: int
     group: NotRequired[dict[str, str]]
 
 
@@ -143,10 +144,17 @@ class EvaluationFolder:
     def _check_summary(self) -> None:
         """It is written last: one that knows all strategies tells a finished evaluation."""
         summary = self._whole(SUMMARY_FILE, TypeAdapter(list[_SummaryRecord]))
-        known = {one["strategy"] for one in summary}
-        for one in self.results:
-            if one["strategy"] not in known:
-                raise self._unfinished(f"{SUMMARY_FILE} says nothing of {one['strategy']}")
+        known: dict[str, int] = {}
+        for record in summary:
+            name = record["strategy"]
+            known[name] = max(record["questions"], known.get(name, 0))
+        found = Counter(one["strategy"] for one in self.results if one["error"] is None)
+        for name in dict.fromkeys([*(one["strategy"] for one in self.results), *known]):
+            if name not in known:
+                raise self._unfinished(f"{SUMMARY_FILE} says nothing of {name}")
+            if known[name] != found[name]:
+                said = f"{RESULTS_FILE} has {found[name]} of {known[name]} results of {name}"
+                raise self._unfinished(said)
 
     def _whole(self, name: str, adapter: TypeAdapter[_Read]) -> _Read:
         return self._parsed(self._bytes(name), name, adapter)

@@ -4,12 +4,10 @@ from html import unescape
 
 import pytest
 
-from langgraph_mai import ConfigError
 from langgraph_mai.benchmarks.estimates import Estimate
 from langgraph_mai.benchmarks.report.cascade import Cascade, cascade, verdict
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.examples import disagreements, route_examples
-from langgraph_mai.benchmarks.report.given import with_given
 from langgraph_mai.benchmarks.report.page import page
 from langgraph_mai.benchmarks.report.plots import plots
 from langgraph_mai.benchmarks.report.table import Table, shown
@@ -144,29 +142,6 @@ def test_failed_results_are_counted_and_in_no_score(tmp_path):
     assert run.failed == {"mai": 1}
     assert found("mai", tables([run]))[0]["questions"] == 9
     assert run.score("mai", "typed").questions == 9
-
-
-def test_published_figures_stand_below_ours(ten, tmp_path):
-    styles = tmp_path / "styles.csv"
-    styles.write_text("model,benchmark,style,f1\nX-2B,Ten,S,88.6\nX-2B,Ten,R,88.4\nX,Other,S,1\n")
-    wide = tmp_path / "wide.csv"
-    wide.write_text("benchmark,questions,verified_direct,mai_score\nTEN,9000,8507,89.4\n")
-    made = with_given(tables([Evaluated.read(ten)]), [str(styles), str(wide)])
-    row = found("scores", made)[-1]
-    assert (row["model"], row["benchmark"], row["metric"]) == ("X-2B", "Ten (given)", "f1")
-    assert (row["S"], row["E"], row["R"]) == ("88.6", None, "88.4")
-    assert len(found("scores", made)) == 3
-    row = found("mai", made)[-1]
-    assert (row["questions"], row["verified direct"], row["MAI"]) == ("9000", "8507", "89.4")
-
-
-def test_published_figures_in_another_form_are_refused(ten, tmp_path):
-    other = tmp_path / "other.csv"
-    other.write_text("name,value\nx,1\n")
-    with pytest.raises(ConfigError, match="its columns are name, value"):
-        with_given(tables([Evaluated.read(ten)]), [str(other)])
-    with pytest.raises(ConfigError, match="There is no file"):
-        with_given([], [str(tmp_path / "gone.csv")])
 
 
 def test_no_difference_on_few_questions_proves_little(tmp_path):
