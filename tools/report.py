@@ -54,10 +54,11 @@ def report(
 ) -> None:
     """Show what evaluations say, as tables in the paper's form."""
     from ..benchmarks.metrics import PROTOCOLS
-    from ..benchmarks.report.cascade import cascade, verdict
+    from ..benchmarks.report.cascade import cascade
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.given import with_given
     from ..benchmarks.report.tables import tables
+    from ..benchmarks.report.verdict import verdict
 
     if protocol not in PROTOCOLS:
         raise UsageError(f"--protocol takes {', '.join(PROTOCOLS)}, not {protocol!r}.")
@@ -68,7 +69,11 @@ def report(
     made = compared.tables
     for warning in compared.warnings:
         typer.echo(warning, err=True)
-    said = {str(run.folder): verdict(found) for run in runs if (found := cascade(run, protocol))}
+    said = {
+        str(run.folder): verdict(found).sentence
+        for run in runs
+        if (found := cascade(run, protocol))
+    }
     drawn = _plots(runs, protocol) if plots and (html or out) else [{} for _ in runs]
     if page_file:
         from ..benchmarks.report.page import page

@@ -1,4 +1,4 @@
-"""Whether the cascade pays: its routes, what transfer repaired and spoiled, accuracy and time."""
+"""The cascade in figures: its routes, what transfer repaired and spoiled, accuracy and time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,6 @@ from ..estimates import Estimate, paired_difference, ratio, share
 from .evaluated import Evaluated
 
 ROUTES: tuple[Route, ...] = get_args(Route)
-REFERENCE = "large_reason"
-
-POINTS_LOST = 0.01
-"""A cascade that may lose more than this against the large model's reasoning is called worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,40 +104,6 @@ def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:
     return ratio([one[name] for name in ids], [two[name] for name in ids], run.clusters(ids))
 
 
-def verdict(found: Cascade) -> str:
-    """One or two sentences: does the cascade pay, against the large model's own reasoning?"""
-    gap = found.differences.get(REFERENCE)
-    if gap is None or gap.value is None:
-        return (
-            f"Whether the cascade pays is open: {REFERENCE} was not evaluated beside it "
-            f"(--strategy {REFERENCE})."
-        )
-    accuracy = (
-        f"Against {REFERENCE}, the cascade's accuracy differs by {_points(gap)} on "
-        f"{gap.questions} questions"
-    )
-    time = found.times.get(REFERENCE)
-    if time is None or time.value is None:
-        return f"{accuracy}. What it saves is open: time both with --timed."
-    low, high = _bounds(time)
-    interval = "" if time.low is None else f" ({low:.2f} to {high:.2f})"
-    pace = f"it takes {time.value:.2f}{interval} of the time"
-    return f"{accuracy}, and {pace}. {_judgement(gap, time)}"
-
-
-def _judgement(gap: Estimate, time: Estimate) -> str:
-    (low, high), (quick, slow) = _bounds(gap), _bounds(time)
-    if quick >= 1:
-        return "It does not pay: it is no faster."
-    if slow >= 1:
-        return "Whether it is faster, so few questions do not tell."
-    if low >= -POINTS_LOST:
-        return "It pays: faster, and at most 1 point behind."
-    if high < 0:
-        return "It is faster and less accurate: it pays where that loss is worth the time."
-    return "It is faster; whether it is as accurate, so few questions do not tell."
-
-
 def _transfers(run: Evaluated, ids: Sequence[str], protocol: str) -> tuple[Estimate, Estimate]:
     """How many of the transfers helped, and how many harmed."""
     before = run.grade_texts(
@@ -154,16 +116,3 @@ def _transfers(run: Evaluated, ids: Sequence[str], protocol: str) -> tuple[Estim
         share([before[one] < after[one] for one in both], clusters),
         share([before[one] > after[one] for one in both], clusters),
     )
-
-
-def _bounds(estimate: Estimate) -> tuple[float, float]:
-    value = estimate.value or 0.0
-    low = value if estimate.low is None else estimate.low
-    high = value if estimate.high is None else estimate.high
-    return low, high
-
-
-def _points(gap: Estimate) -> str:
-    low, high = _bounds(gap)
-    interval = "" if gap.low is None else f" ({100 * low:+.1f} to {100 * high:+.1f})"
-    return f"{100 * (gap.value or 0.0):+.1f} points{interval}"

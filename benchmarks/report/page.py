@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...configs import ConfigError
-from .cascade import cascade, verdict
+from .cascade import cascade
 from .evaluated import Evaluated
 from .examples import disagreement_examples, disagreement_records, route_examples
 from .table import Table
+from .verdict import verdict
 
 _EACH_ROUTE = 6
 _WITH_PICTURES = 30

@@ -161,11 +161,13 @@ def differences(runs: Sequence[Evaluated], protocol: str) -> Table:
             continue
         for name in dict.fromkeys([*found.differences, *found.times]):
             gap, time = found.differences.get(name, _NOTHING), found.times.get(name, _NOTHING)
-            rows.append((run.benchmark.name, name, gap.questions, gap, time))
+            rows.append(
+                (run.benchmark.name, name, gap.questions, gap, time.questions or None, time)
+            )
     return Table(
         "differences",
         f"The cascade minus other strategies in points, {protocol}, and its time in % of theirs",
-        ("benchmark", "strategy", "questions", "accuracy", "time"),
+        ("benchmark", "strategy", "questions", "accuracy", "timed", "time"),
         tuple(rows),
     )
 
