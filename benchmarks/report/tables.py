@@ -1,4 +1,4 @@
-"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 (if timed), 15."""
+"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 (if timed) and 15."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,6 +8,8 @@ from ...answers import agree, parse
 from ..estimates import Estimate, mean, share
 from .cascade import cascade
 from .evaluated import Evaluated
+from .parts import part_scores
+from .protocols import protocol_scores, unread_notes, whole_output_notes
 from .table import Cell, Table
 
 _NOTHING = Estimate(None, None, None, 0)
@@ -37,10 +39,12 @@ def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
         scores(runs, protocol),
         reasoning_transfer(runs, protocol),
         mai(runs, protocol),
+        part_scores(runs, protocol),
         routes(runs, protocol),
         differences(runs, protocol),
         two_stage_verification(runs, protocol),
         times(runs),
+        protocol_scores(runs),
         outputs(runs),
     ]
     return [table for table in made if _says_something(table)]
@@ -75,6 +79,7 @@ def scores(runs: Sequence[Evaluated], protocol: str) -> Table:
         f"Scores by style, {protocol} (Tables 6, 7 and 14)",
         ("model", "benchmark", "metric", "S", "E", "R", "two-stage"),
         tuple(rows),
+        notes=(*whole_output_notes(runs, protocol), *unread_notes(runs)),
     )
 
 

@@ -1,6 +1,7 @@
 """A small evaluation with known results: ten questions, two pictures, every route."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,14 @@ def reason_result(number: int) -> dict:
     return result(number, "large_reason", "reasoned", [call("large", "reason", text, 80)], text)
 
 
-def write_evaluation(folder: Path, results: list[dict], *, timed: bool = True) -> Path:
+def write_evaluation(
+    folder: Path,
+    results: list[dict],
+    *,
+    timed: bool = True,
+    metric: str = "accuracy",
+    groups: Callable[[int], dict] = lambda _: {},
+) -> Path:
     from langgraph_mai.benchmarks.evaluation.evaluate import (
         question_record,
         summarize,
@@ -84,15 +92,16 @@ def write_evaluation(folder: Path, results: list[dict], *, timed: bool = True) -
             images=(str(folder / f"{'odd' if number % 2 else 'even'}.png"),),
             answers=("yes",),
             answer_type="yes_no",
+            group=groups(number),
         )
         for number in range(10)
     )
-    benchmark = Benchmark(name="ten", questions=questions, prompts="default", metric="accuracy")
+    benchmark = Benchmark(name="ten", questions=questions, prompts="default", metric=metric)
     write_lines(folder / "questions.jsonl", map(question_record, questions))
     write_lines(folder / "results.jsonl", results)
     write_json(folder / "summary.json", summarize(benchmark, results))
     models = {"small": {"model": "tiny/S-2B"}, "large": {"model_name": "L-8B"}}
-    record = {"command": "mai evaluate ten", "benchmark": "ten", "metric": "accuracy"}
+    record = {"command": "mai evaluate ten", "benchmark": "ten", "metric": metric}
     (folder / "run.json").write_text(json.dumps(record | {"pair": "p", "models": models}))
     if timed:
         seconds = {"mai": 1.0, "large_reason": 4.0}
