@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class Evaluated:
         timing: The records of `timing.json`; none if nothing was timed.
         timed: Seconds by strategy and question id, if timed.
         record: What `run.json` holds.
+        written: When the results were written.
     """
 
     folder: Path
@@ -41,7 +43,9 @@ class Evaluated:
     timing: Sequence[TimingRecord]
     timed: Mapping[str, Mapping[str, float]]
     record: RunRecord
+    written: datetime
     _grades: dict[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], Estimate] = field(default_factory=dict)
 
     @classmethod
     def read(cls, name: str | Path) -> "Evaluated":
@@ -75,6 +79,7 @@ class Evaluated:
             timing=folder.timing,
             timed=timed,
             record=record,
+            written=folder.written,
         )
 
     @cached_property
@@ -121,7 +126,12 @@ class Evaluated:
             protocol: Whose reading of them counts.
             ids: Of these questions; None for all.
         """
-        return self.score_texts(self.texts(strategy), protocol, ids)
+        if ids is not None:
+            return self.score_texts(self.texts(strategy), protocol, ids)
+        key = strategy, protocol
+        if key not in self._known:
+            self._known[key] = self.score_texts(self.texts(strategy), protocol)
+        return self._known[key]
 
     def score_texts(
         self, texts: Mapping[str, str], protocol: str, ids: Collection[str] | None = None
@@ -141,9 +151,12 @@ class Evaluated:
 
     def unread(self, strategy: str) -> Estimate:
         """The share of outputs in which no answer of the question's type is found."""
-        became = outcomes(self.benchmark, self.texts(strategy))
-        lost = [kind in ("unread", "empty") for kind in became.values()]
-        return share(lost, self.clusters(list(became)))
+        key = strategy, "unread"
+        if key not in self._known:
+            became = outcomes(self.benchmark, self.texts(strategy))
+            lost = [kind in ("unread", "empty") for kind in became.values()]
+            self._known[key] = share(lost, self.clusters(list(became)))
+        return self._known[key]
 
     def calls(self, strategy: str, role: str, style: str) -> dict[str, ModelCall]:
         """A strategy's calls of one kind, by question id."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypeVar
 
@@ -85,6 +86,7 @@ class EvaluationFolder:
         results: The results, in their order.
         timing: The figures of timed runs; none if nothing was timed.
         timed: What each question took, if timed.
+        written: When the results were written.
 
     Raises:
         ConfigError: There is no such folder, or no finished evaluation in it; the sentence names
@@ -99,6 +101,7 @@ class EvaluationFolder:
         self.record = self._whole(RUN_FILE, TypeAdapter(RunRecord))
         self.benchmark = self._questions()
         self.results = self._results()
+        self.written = datetime.fromtimestamp((folder / RESULTS_FILE).stat().st_mtime, UTC)
         self._check_summary()
         self.timing: list[TimingRecord] = []
         if (folder / TIMING_FILE).exists():

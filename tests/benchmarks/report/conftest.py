@@ -53,7 +53,7 @@ def cascade_result(number: int) -> dict:
     if route == "direct":
         return result(number, "mai", route, calls, large)
     reasoned = large if route == "reasoned" else small
-    calls.append(call("small", "reason", f"I looked.\nAnswer: {reasoned}", 40))
+    calls.append(call("small", "reason", f"<b>I looked</b>.\nAnswer: {reasoned}", 40))
     if route == "reasoned":
         return result(number, "mai", route, calls, large)
     calls.append(call("large", "transfer", small, 1))
@@ -73,6 +73,7 @@ def write_evaluation(
     timed: bool = True,
     metric: str = "accuracy",
     groups: Callable[[int], dict] = lambda _: {},
+    record: dict | None = None,
 ) -> Path:
     from langgraph_mai.benchmarks.evaluation.evaluate import (
         question_record,
@@ -101,8 +102,9 @@ def write_evaluation(
     write_lines(folder / "results.jsonl", results)
     write_json(folder / "summary.json", summarize(benchmark, results))
     models = {"small": {"model": "tiny/S-2B"}, "large": {"model_name": "L-8B"}}
-    record = {"command": "mai evaluate ten", "benchmark": "ten", "metric": metric}
-    (folder / "run.json").write_text(json.dumps(record | {"pair": "p", "models": models}))
+    made = {"command": "mai evaluate ten", "benchmark": "ten", "metric": metric}
+    made |= {"pair": "p", "models": models} | (record or {})
+    (folder / "run.json").write_text(json.dumps(made))
     if timed:
         seconds = {"mai": 1.0, "large_reason": 4.0}
         write_lines(

@@ -72,7 +72,7 @@ def test_the_page_holds_everything_and_runs_nothing(ten):
     run = Evaluated.read(ten)
     html = page([run], tables([run]), [plots(run)])
     assert "Is number 9 &lt;red&gt;?" in html
-    assert "&lt;b&gt;It seems&lt;/b&gt;" in html
+    assert "&lt;b&gt;I looked&lt;/b&gt;" in html
     assert "<script" not in html
     # No reference to anything outside the page.
     assert set(re.findall(r'(?:src|href)="([a-z]+:[a-z/]+)', html)) == {
@@ -96,12 +96,6 @@ def test_examples_show_every_route_and_wrong_answers_first_of_all(ten):
         "transferred": 2,
     }
     assert shown_examples[-1].verdicts[0].startswith("direct answers do not agree")
-
-
-def test_plots_are_pictures(ten):
-    made = plots(Evaluated.read(ten))
-    assert set(made) == {"cost", "routes"}
-    assert all(png.startswith(b"\x89PNG") for png in made.values())
 
 
 def test_failed_results_are_counted_and_in_no_score(tmp_path):
