@@ -1,19 +1,17 @@
 """`mai report`: tables in the paper's form, whether the cascade pays, plots, a page of examples."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..configs.paths import existing_folder
 from .errors import UsageError, reports_errors
 from .options import Debug, Json
 from .output import print_json
+from .report_files import folder_to_write, page_to_write, records, write_page, write_report
 
 if TYPE_CHECKING:
     from ..benchmarks.report.evaluated import Evaluated
-    from ..benchmarks.report.table import Table
 
 
 @reports_errors
@@ -52,98 +50,46 @@ def report(
 ) -> None:
     """Show what evaluations say, as tables in the paper's form."""
     from ..benchmarks.metrics import PROTOCOLS
-    from ..benchmarks.report.cascade import cascade, verdict
+    from ..benchmarks.report.cascade import cascade
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.given import with_given
     from ..benchmarks.report.tables import tables
-    from ..records.run_record import write_run_record
+    from ..benchmarks.report.verdict import verdict
 
     if protocol not in PROTOCOLS:
         raise UsageError(f"--protocol takes {', '.join(PROTOCOLS)}, not {protocol!r}.")
-    page_file = _file_to_write(html)
+    page_file = page_to_write(html) if html else None
     runs = [Evaluated.read(folder) for folder in folders]
-    made = with_given(tables(runs, protocol), compare or [])
-    said = {str(run.folder): verdict(found) for run in runs if (found := cascade(run, protocol))}
+    out_folder = folder_to_write(out) if out else None
+    compared = with_given(tables(runs, protocol), compare or [])
+    made = compared.tables
+    for warning in compared.warnings:
+        typer.echo(warning, err=True)
+    said = {
+        str(run.folder): verdict(found).sentence
+        for run in runs
+        if (found := cascade(run, protocol))
+    }
     drawn = _plots(runs, protocol) if plots and (html or out) else [{} for _ in runs]
     if page_file:
         from ..benchmarks.report.page import page
 
-        page_file.write_text(page(runs, made, drawn, protocol), encoding="utf-8")
-    if out:
-        folder = Path(out).expanduser()
-        _write(folder, runs, made, drawn, said)
-        settings = {"folders": folders, "protocol": protocol, "compare": compare or []}
-        write_run_record(folder, name="report-run.json", settings=settings)
+        write_page(page_file, page(runs, made, drawn, protocol))
+    written = write_report(out_folder, runs, made, drawn, said) if out_folder else []
     if as_json:
         print_json({"verdicts": said, "tables": records(made)})
-        return
-    from .report_rendering import show_report
+    else:
+        from .report_rendering import show_report
 
-    show_report(made, said)
+        show_report(made, said)
     if page_file:
         typer.echo(f"The page is {page_file}.", err=True)
-
-
-def records(tables: "Sequence[Table]") -> list[dict[str, Any]]:
-    """Tables as flat records: table, column, value, low, high, questions, and the row's texts."""
-    from ..benchmarks.estimates import Estimate
-
-    found = []
-    for table in tables:
-        for row in table.rows:
-            named = list(zip(table.columns, row, strict=True))
-            labels = {column: cell for column, cell in named if isinstance(cell, str)}
-            for column, cell in named:
-                if isinstance(cell, int):
-                    cell = Estimate(cell, None, None, cell)  # noqa: PLW2901
-                if isinstance(cell, Estimate) and cell.value is not None:
-                    found.append(
-                        {
-                            "table": table.name,
-                            **labels,
-                            "name": column,
-                            "value": cell.value,
-                            "low": cell.low,
-                            "high": cell.high,
-                            "questions": cell.questions,
-                        }
-                    )
-    return found
+    if out_folder:
+        names = ", ".join(file.name for file in written)
+        typer.echo(f"In {out_folder}: {names}.", err=True)
 
 
 def _plots(runs: "Sequence[Evaluated]", protocol: str) -> list[dict[str, bytes]]:
     from ..benchmarks.report.plots import plots
 
     return [plots(run, protocol) for run in runs]
-
-
-def _write(
-    folder: Path,
-    runs: "Sequence[Evaluated]",
-    tables: "Sequence[Table]",
-    plots: Sequence[Mapping[str, bytes]],
-    verdicts: Mapping[str, str],
-) -> None:
-    from ..benchmarks.report.examples import disagreement_records
-    from ..records.json_files import write_json, write_lines
-
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = [*verdicts.values(), *(table.markdown() for table in tables)]
-    for number, (run, images) in enumerate(zip(runs, plots, strict=True)):
-        stem = run.folder.name if len({run.folder.name for run in runs}) == len(runs) else number
-        for name, png in images.items():
-            file = f"{stem}-{name}.png"
-            (folder / file).write_bytes(png)
-            parts.append(f"![{name}]({file})\n")
-        write_lines(folder / f"{stem}-disagreements.jsonl", disagreement_records(run))
-    (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    write_json(folder / "report.json", records(tables))
-
-
-def _file_to_write(name: str | None) -> Path | None:
-    if name is None:
-        return None
-    file = Path(name).expanduser()
-    if file.is_dir() or not existing_folder(file.parent):
-        raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into.")
-    return file

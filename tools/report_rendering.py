@@ -38,6 +38,8 @@ def show_report(tables: "Sequence[Table]", verdicts: Mapping[str, str]) -> None:
             # Intervals below their values: tables have many columns.
             grid.add_row(*(Text(cell.replace(" (", "\n(")) for cell in row))
         console.print(grid)
+        for note in table.notes:
+            console.print(Text(note, "dim"))
         console.print()
     for folder, sentence in verdicts.items():
         console.print(Text.assemble((f"{folder}  ", "dim"), sentence))

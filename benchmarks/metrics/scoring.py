@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from ..question import Benchmark, BenchmarkQuestion
 from .circular import circular_grades
 from .grading import RULES, YES_NO
-from .intervals import bootstrap_mean, wilson
+from .intervals import share_interval
 from .pope import pope_scores
 from .scores import Protocol, Score
 from .typed import Outcome, outcome
@@ -14,7 +14,6 @@ from .yes_no import YesNo
 
 METRICS = (*RULES, "pope")
 _PACKAGES = ("rapidfuzz", "scipy")
-_MEANS = {"anls"}  # All other figures are proportions.
 _IN_CIRCLES = {"accuracy", "static_accuracy"}
 
 Grades = dict[str, float]
@@ -151,8 +150,7 @@ def _parts(
 def _score(
     protocol: Protocol, figure: str, values: Sequence[float], group: Mapping[str, str]
 ) -> Score:
-    proportion = figure not in _MEANS
-    low, high = wilson(round(sum(values)), len(values)) if proportion else bootstrap_mean(values)
+    low, high = share_interval(values)
     return Score(
         protocol=protocol,
         metric=figure,

@@ -1,28 +1,20 @@
 """An evaluation's folder, read again: questions, results, times, and what each output is worth."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...configs import ConfigError
-from ...configs.paths import existing_folder
 from ...nodes.state import ModelCall
-from ..estimates import Estimate, mean
-from ..evaluation.evaluate import (
-    QUESTIONS_FILE,
-    RESULTS_FILE,
-    SUMMARY_FILE,
-    check_scoring,
-    headline,
-)
+from ..estimates import Estimate, mean, share
+from ..evaluation.evaluate import check_scoring, headline
 from ..evaluation.results import Result
-from ..evaluation.timing import TIMED_FILE, TIMING_FILE
-from ..metrics import grades
+from ..metrics import grades, outcomes
 from ..question import Benchmark, BenchmarkQuestion
-from .by_image import f1_by_image, prefer, widened
+from .by_image import score_by_image
+from .folder import EvaluationFolder, RunRecord, TimingRecord
 
 
 @dataclass(frozen=True)
@@ -36,10 +28,10 @@ class Evaluated:
         models: The models' names by role.
         results: By strategy and question id; failed ones are not there.
         failed: How many results failed, by strategy.
-        summary: The records of `summary.json`.
         timing: The records of `timing.json`; none if nothing was timed.
         timed: Seconds by strategy and question id, if timed.
         record: What `run.json` holds.
+        written: When the results were written.
     """
 
     folder: Path
@@ -48,11 +40,12 @@ class Evaluated:
     models: Mapping[str, str]
     results: Mapping[str, Mapping[str, Result]]
     failed: Mapping[str, int]
-    summary: Sequence[Mapping[str, Any]]
-    timing: Sequence[Mapping[str, Any]]
+    timing: Sequence[TimingRecord]
     timed: Mapping[str, Mapping[str, float]]
-    record: Mapping[str, Any]
+    record: RunRecord
+    written: datetime
     _grades: dict[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], Estimate] = field(default_factory=dict)
 
     @classmethod
     def read(cls, name: str | Path) -> "Evaluated":
@@ -62,48 +55,31 @@ class Evaluated:
             ConfigError: There is no such folder, no finished evaluation in it, or the extra
                 `benchmarks` is not installed.
         """
-        folder = existing_folder(name)
-        if folder is None:
-            raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
-        try:
-            record: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-            benchmark = Benchmark(
-                name=record["benchmark"],
-                questions=tuple(map(_question, _lines(folder / QUESTIONS_FILE))),
-                prompts="",
-                metric=record["metric"],
-            )
-            lines: list[Any] = _lines(folder / RESULTS_FILE)
-            summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f"The folder {str(name)!r} holds no finished evaluation ({error}); let "
-                "`mai evaluate` come to its end first."
-            ) from error
-        check_scoring(benchmark)
+        folder = EvaluationFolder(name)
+        check_scoring(folder.benchmark)
         results: dict[str, dict[str, Result]] = {}
         failed: dict[str, int] = {}
-        for result in lines:
+        for result in folder.results:
             own = results.setdefault(result["strategy"], {})
             if result["error"] is None:
                 own[result["id"]] = result
             else:
                 failed[result["strategy"]] = failed.get(result["strategy"], 0) + 1
         timed: dict[str, dict[str, float]] = {}
-        for line in _lines(folder / TIMED_FILE, needed=False):
+        for line in folder.timed:
             timed.setdefault(line["strategy"], {})[line["id"]] = line["seconds"]
-        timing = folder / TIMING_FILE
+        record = folder.record
         return cls(
-            folder=folder,
-            benchmark=benchmark,
-            pair=record["pair"],
-            models={role: _model_name(role, said) for role, said in record["models"].items()},
+            folder=folder.path,
+            benchmark=folder.benchmark,
+            pair=record.pair,
+            models={role: _model_name(role, said) for role, said in record.models.items()},
             results=results,
             failed=failed,
-            summary=summary,
-            timing=json.loads(timing.read_text(encoding="utf-8")) if timing.exists() else [],
+            timing=folder.timing,
             timed=timed,
             record=record,
+            written=folder.written,
         )
 
     @cached_property
@@ -142,28 +118,45 @@ class Evaluated:
         self.grades(strategy)
         return list(self._grades[strategy])
 
-    def score(self, strategy: str, protocol: str, metric: str | None = None) -> Estimate:
-        """A strategy's figure, the headline if none is named.
+    def score(self, strategy: str, protocol: str, ids: Collection[str] | None = None) -> Estimate:
+        """The figure that the paper shows of the benchmark; its interval is by image.
 
-        It is the summary's; but where questions share images, the headline's interval is drawn by
-        image.
+        Args:
+            strategy: Whose outputs.
+            protocol: Whose reading of them counts.
+            ids: Of these questions; None for all.
         """
-        found = self._summarized(strategy, protocol, metric or self.headline)
-        graded = self.grades(strategy, protocol)
-        clusters = self.clusters(list(graded))
-        if metric is not None or len(set(clusters)) == len(clusters):
-            return found
-        if self.headline == "f1":
-            asked = [self.questions[one] for one in graded]
-            return prefer(found, f1_by_image(asked, self.texts(strategy), protocol, clusters))
-        return widened(found, list(graded.values()), clusters)
+        if ids is not None:
+            return self.score_texts(self.texts(strategy), protocol, ids)
+        key = strategy, protocol
+        if key not in self._known:
+            self._known[key] = self.score_texts(self.texts(strategy), protocol)
+        return self._known[key]
 
-    def _summarized(self, strategy: str, protocol: str, metric: str) -> Estimate:
-        for one in self.summary:
-            key = (one["strategy"], one["protocol"], one["metric"])
-            if not one["group"] and key == (strategy, protocol, metric):
-                return Estimate(one["value"], one.get("low"), one.get("high"), one["questions"])
-        return Estimate(None, None, None, 0)
+    def score_texts(
+        self, texts: Mapping[str, str], protocol: str, ids: Collection[str] | None = None
+    ) -> Estimate:
+        """The same of any outputs, by question id."""
+        asked = [one for one in texts if ids is None or one in ids]
+        if not asked:
+            return Estimate(None, None, None, 0)
+        return score_by_image(
+            self.headline,
+            self.benchmark.metric,
+            protocol,
+            [self.questions[one] for one in asked],
+            texts,
+            self.clusters(asked),
+        )
+
+    def unread(self, strategy: str) -> Estimate:
+        """The share of outputs in which no answer of the question's type is found."""
+        key = strategy, "unread"
+        if key not in self._known:
+            became = outcomes(self.benchmark, self.texts(strategy))
+            lost = [kind in ("unread", "empty") for kind in became.values()]
+            self._known[key] = share(lost, self.clusters(list(became)))
+        return self._known[key]
 
     def calls(self, strategy: str, role: str, style: str) -> dict[str, ModelCall]:
         """A strategy's calls of one kind, by question id."""
@@ -190,18 +183,6 @@ class Evaluated:
             if (one["strategy"], one["name"]) == (strategy, name):
                 return Estimate(one["value"], one.get("low"), one.get("high"), one["questions"])
         return Estimate(None, None, None, 0)
-
-
-def _lines(path: Path, *, needed: bool = True) -> list[dict[str, Any]]:
-    if not needed and not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def _question(record: Mapping[str, Any]) -> BenchmarkQuestion:
-    lists = ("images", "answers", "choices")
-    return BenchmarkQuestion(**{**record, **{name: tuple(record[name]) for name in lists}})
 
 
 def _model_name(role: str, identity: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from ..evaluation.results import Result
 from ..question import BenchmarkQuestion
 from .cascade import ROUTES
 from .evaluated import Evaluated
+from .protocols import wants_whole_output
 
 _SIDE = 360
 
@@ -84,9 +85,14 @@ def route_examples(run: Evaluated, each: int, protocol: str = "typed") -> list[E
 
 
 def disagreements(run: Evaluated) -> Iterator[tuple[str, str]]:
-    """Strategy and question id of every output that two protocols do not grade alike."""
+    """Strategy and question id of every output that two protocols do not grade alike.
+
+    A protocol that wants nothing but the answer is left out where reasons come first.
+    """
     for strategy in run.results:
-        protocols = run.protocols(strategy)
+        protocols = [
+            name for name in run.protocols(strategy) if not wants_whole_output(run, strategy, name)
+        ]
         for one in run.results[strategy]:
             worth = {run.grades(strategy, name).get(one) for name in protocols} - {None}
             if len(worth) > 1:

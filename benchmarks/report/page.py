@@ -5,15 +5,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...configs import ConfigError
-from .cascade import cascade, verdict
+from .cascade import cascade
 from .evaluated import Evaluated
 from .examples import disagreement_examples, disagreement_records, route_examples
 from .table import Table
+from .verdict import verdict
 
 _EACH_ROUTE = 6
 _WITH_PICTURES = 30
 _ROWS = 1_000
 _TEXT_END = 240
+_HASH = 12
+
+LEGEND = (
+    ("S, E, R", "a model answers directly; explains, then answers; reasons step by step first"),
+    ("two-stage", "a model reasons, and then answers directly with its reasoning before it"),
+    ("full transfer", "the large model answers directly with the small one's reasoning before it"),
+    ("MAI, mai", "the cascade: a question goes only as far along the three routes as it has to"),
+    ("route direct", "the direct answers of both models agree, and that is the answer"),
+    ("route reasoned", "the small model's reasoned answer agrees with the large direct one"),
+    ("route transferred", "neither: the large model answers again with the small one's reasoning"),
+    ("agreement wrong", "of the questions on which the two agreed, how many are wrong"),
+    ("helped, harmed", "transfers that turned a wrong direct answer right, or a right one wrong"),
+    ("typed", "our reading: an output is a yes or no, a choice, a number, a text, or unread"),
+    ("strict", "the rule of the benchmark's own script or paper"),
+    ("vlmevalkit, lmms", "what these two evaluation kits do, without a judge model"),
+    ("unread, cut", "no answer was found in the output; it ended at its limit of tokens"),
+    ("60.0 (50.0 to 70.0)", "a figure with its 95% interval; a picture's questions count together"),
+    ("... 9 pictures)", "the interval comes from few pictures, and is itself uncertain"),
+    ("-", "not measured"),
+)
+"""What the words and signs of a report stand for."""
 
 
 def page(
@@ -46,7 +68,7 @@ def page(
     names = ", ".join(dict.fromkeys(run.benchmark.name for run in runs))
     sections = [_section(run, images, protocol) for run, images in zip(runs, plots, strict=True)]
     return environment.get_template("page.html").render(
-        title=f"Evaluation: {names}", tables=tables, sections=sections
+        title=f"Evaluation: {names}", tables=tables, sections=sections, legend=LEGEND
     )
 
 
@@ -59,6 +81,7 @@ def _section(run: Evaluated, images: Mapping[str, bytes], protocol: str) -> dict
     protocols = dict.fromkeys(name for one in run.results for name in run.protocols(one))
     return {
         "run": run,
+        "provenance": _provenance(run),
         "verdict": found and verdict(found),
         "plots": {name: _uri(png) for name, png in images.items()},
         "failed": run.failed,
@@ -68,6 +91,34 @@ def _section(run: Evaluated, images: Mapping[str, bytes], protocol: str) -> dict
         "rows": [one | {"text": _shortened(one["text"])} for one in differing[:_ROWS]],
         "disagreement_examples": disagreement_examples(run, _WITH_PICTURES),
     }
+
+
+def _provenance(run: Evaluated) -> dict[str, str]:
+    """What the evaluation was made of and with, in words, by what it is."""
+    record = run.record
+    told = {
+        f"{role} model": f"{run.models[role]}{_weights(record.models[role])}"
+        for role in ("small", "large")
+    }
+    pictures = len(set(run.clusters(list(run.questions))))
+    told["questions"] = f"{len(run.questions)} about {pictures} pictures"
+    told["results of"] = run.written.strftime("%Y-%m-%d %H:%M UTC")
+    told["command"] = record.command
+    versions = {"python": record.python, **record.versions}
+    told["versions"] = ", ".join(f"{name} {said}" for name, said in versions.items() if said)
+    machine = record.machine
+    parts = [machine.get("processor"), f"{machine.get('cores')} cores", *machine.get("gpus", [])]
+    told["machine"] = ", ".join(map(str, [*filter(None, parts), machine.get("system")]))
+    known = {"command": record.command, "versions": record.versions, "machine": machine}
+    return {name: text for name, text in told.items() if known.get(name, text)}
+
+
+def _weights(identity: Mapping[str, Any]) -> str:
+    """A model's revision and the start of its weights' hash, as far as they are known."""
+    told = [f"revision {identity['revision']}"] if identity.get("revision") else []
+    if isinstance(identity.get("weights"), str):
+        told.append(f"weights {identity['weights'][:_HASH]}")
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _shortened(text: str) -> str:

@@ -1,15 +1,33 @@
-"""Plots of an evaluation, as PNG files: accuracy against cost, and the routes."""
+"""Plots of an evaluation, as PNG files: scores against time and tokens, and the routes."""
 
 import io
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 from ...configs import ConfigError
 from ..estimates import Estimate, mean
-from .cascade import cascade
+from .cascade import RouteFigures, cascade
 from .evaluated import Evaluated
+from .labels import label_points
 
+Cost = Literal["time", "tokens"]
+
+_AXES: dict[Cost, str] = {
+    "time": "seconds a question (log)",
+    "tokens": "output tokens a question, small and large model's counted alike (log)",
+}
 _COLORS = {"small": "#d98032", "large": "#3f6fb5", "full": "#7a5aa6", "mai": "#2c8c4b"}
+_KINDS = {
+    "small": "small model alone",
+    "large": "large model alone",
+    "full": "full transfer",
+    "mai": "the cascade",
+}
+_OTHER = "#555555"
 _ROUTE_COLORS = {"direct": "#7fbf7b", "reasoned": "#f0c05a", "transferred": "#b58bc9"}
+_WIDE_ENOUGH = 6.0
+_LEAST_POINTS = 10.0
+_LEAST_FACTOR = 1.6
 
 
 def plots(run: Evaluated, protocol: str = "typed") -> dict[str, bytes]:
@@ -17,53 +35,146 @@ def plots(run: Evaluated, protocol: str = "typed") -> dict[str, bytes]:
 
     Args:
         run: The evaluation.
-        protocol: Whose accuracy is shown.
+        protocol: Whose scores are shown.
 
     Returns:
-        PNG files by name, without ending.
+        PNG files by name, without ending: the score against time and against tokens, the routes.
 
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    made = {"cost": _cost(run, protocol), "routes": _routes(run, protocol)}
-    return {name: png for name, png in made.items() if png is not None}
+    made = {
+        "time": cost_figure(run, "time", protocol),
+        "tokens": cost_figure(run, "tokens", protocol),
+        "routes": routes_figure(run, protocol),
+    }
+    return {name: _png(figure) for name, figure in made.items() if figure is not None}
 
 
-def _cost(run: Evaluated, protocol: str) -> bytes | None:
-    """Accuracy against seconds a question, or against output tokens where nothing was timed."""
-    timed = bool(run.timed)
+def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
+    """Scores against what they cost: a point for each strategy of which both are known.
+
+    Args:
+        run: The evaluation.
+        cost: Seconds of timed runs, or output tokens.
+        protocol: Whose scores are shown.
+
+    Returns:
+        A matplotlib figure; None if there is no such strategy.
+    """
     points = []
     for name in run.results:
-        graded = run.grades(name, protocol)
-        worth = mean(list(graded.values()), run.clusters(list(graded)))
-        cost = run.time(name, "seconds_per_question") if timed else _tokens(run, name)
-        if worth.value is not None and cost.value is not None:
-            points.append((name, cost, worth))
+        paid = run.time(name, "seconds_per_question") if cost == "time" else _tokens(run, name)
+        score = run.score(name, protocol)
+        if paid.value and score.value is not None:
+            points.append((name, paid, score))
     if not points:
         return None
-    figure, axes = _figure(7.5, 4.8)
+    figure, axes = _figure(8.0, 5.0)
     axes.set_xscale("log")
-    axes.margins(x=0.15, y=0.08)
-    _label_decades(axes.xaxis)
-    for name, cost, worth in points:
-        color = _COLORS[name.split("_", maxsplit=1)[0]]
+    for name, paid, score in points:
+        mai = name == "mai"
         axes.errorbar(
-            [cost.value],
-            [100 * (worth.value or 0.0)],
-            xerr=_bars(cost, 1.0),
-            yerr=_bars(worth, 100.0),
-            fmt="*" if name == "mai" else "o",
-            markersize=13 if name == "mai" else 6,
-            color=color,
+            [paid.value],
+            [100 * score.value],
+            xerr=_bars(paid, 1.0),
+            yerr=_bars(score, 100.0),
+            fmt="*" if mai else "o",
+            markersize=13 if mai else 6,
+            color=_COLORS.get(_kind(name), _OTHER),
             elinewidth=1,
             alpha=0.85,
         )
-    _label(axes, [(name, cost.value, 100 * (worth.value or 0.0)) for name, cost, worth in points])
-    axes.set_xlabel("seconds a question (log)" if timed else "output tokens a question (log)")
-    axes.set_ylabel(f"accuracy, {protocol} (%)")
-    axes.set_title(f"{run.benchmark.name}, pair {run.pair}: accuracy against cost")
+    axes.set_xlim(*_cost_limits([paid for _, paid, _ in points]))
+    axes.set_ylim(*_score_limits([score for *_, score in points]))
+    _label_decades(axes.xaxis)
+    axes.set_xlabel(_AXES[cost])
+    axes.set_ylabel(f"{run.headline.replace('_', ' ')}, {protocol} (%), bars: 95%")
+    axes.set_title(f"{run.benchmark.name}, pair {run.pair}: score against {cost}")
     axes.grid(alpha=0.25, which="both")
-    return _png(figure)
+    _add_legend(figure, [name for name, *_ in points])
+    label_points(
+        figure,
+        axes,
+        [(name, paid.value, 100 * score.value) for name, paid, score in points],
+        [bar for _, paid, score in points for bar in _bar_ends(paid, score)],
+    )
+    return figure
+
+
+def routes_figure(run: Evaluated, protocol: str = "typed") -> Any:
+    """The routes' shares, with the accuracy inside each.
+
+    Returns:
+        A matplotlib figure; None if the cascade was not evaluated.
+    """
+    found = cascade(run, protocol)
+    if found is None:
+        return None
+    figure, axes = _figure(8.0, 2.1)
+    left = 0.0
+    for one in found.routes:
+        width = 100 * (one.share.value or 0.0)
+        axes.barh([0], [width], left=left, color=_ROUTE_COLORS[one.route], label=_legend(one))
+        if width > _WIDE_ENOUGH:
+            axes.text(left + width / 2, 0, f"{width:.1f}%", ha="center", va="center", fontsize=9)
+        left += width
+    axes.set_xlim(0, 100)
+    axes.set_yticks([])
+    axes.set_xlabel("share of the questions (%)")
+    axes.set_title(f"{run.benchmark.name}, pair {run.pair}: routes of the cascade")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def _legend(one: RouteFigures) -> str:
+    """A route's figures: a part that is too narrow for words has them too."""
+    value = one.accuracy.value
+    right = "" if value is None else f", {100 * value:.1f}% of them right"
+    return f"{one.route}: {100 * (one.share.value or 0.0):.1f}%{right}"
+
+
+def _kind(strategy: str) -> str:
+    """What a strategy's color stands for."""
+    return strategy if strategy == "mai" else strategy.split("_", maxsplit=1)[0]
+
+
+def _add_legend(figure: Any, strategies: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    kinds = dict.fromkeys(_kind(name) for name in strategies)
+    marks = [
+        Line2D(
+            [],
+            [],
+            marker="*" if kind == "mai" else "o",
+            linestyle="",
+            color=_COLORS.get(kind, _OTHER),
+            label=_KINDS.get(kind, kind),
+        )
+        for kind in kinds
+    ]
+    figure.legend(
+        handles=marks, loc="outside lower center", ncols=len(marks), fontsize=8, frameon=False
+    )
+
+
+def _score_limits(scores: Sequence[Estimate]) -> tuple[float, float]:
+    """Room for every interval, never less than ten points."""
+    ends = [
+        100 * end for one in scores for end in (one.low, one.value, one.high) if end is not None
+    ]
+    low, high = min(ends), max(ends)
+    room = max(0.06 * (high - low), (_LEAST_POINTS - (high - low)) / 2)
+    return low - room, high + room
+
+
+def _cost_limits(costs: Sequence[Estimate]) -> tuple[float, float]:
+    """Room for every interval and for names beside the outermost points."""
+    ends = [end for one in costs for end in (one.low, one.value, one.high) if end]
+    low, high = min(ends), max(ends)
+    room = max((high / low) ** 0.2, _LEAST_FACTOR)
+    return low / room, high * room
 
 
 def _label_decades(axis: Any) -> None:
@@ -73,55 +184,6 @@ def _label_decades(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
-
-
-def _label(axes: Any, points: list[tuple[str, Any, float]]) -> None:
-    """Names beside their points; one that would lie on another's is moved down."""
-    left, right = axes.get_xlim()
-    axes.set_xlim(left, right * (right / left) ** 0.15)  # room for the names on the right
-    low, high = axes.get_ylim()
-    apart = (high - low) / 22
-    taken: list[tuple[float, float]] = []
-    for name, x, y in sorted(points, key=lambda point: -point[2]):
-        place = y
-        while any(abs(place - other) < apart and 1 / 3 < x / near < 3 for near, other in taken):
-            place -= apart / 2
-        taken.append((x, place))
-        axes.annotate(
-            name,
-            (x, y),
-            xytext=(x * 1.03, place + apart / 3),  # above the error bar
-            fontsize=8,
-            va="bottom",
-            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.5},
-        )
-
-
-def _routes(run: Evaluated, protocol: str) -> bytes | None:
-    """The routes' shares, with the accuracy inside each."""
-    found = cascade(run, protocol)
-    if found is None:
-        return None
-    figure, axes = _figure(7.5, 2.1)
-    left = 0.0
-    for one in found.routes:
-        width = 100 * (one.share.value or 0.0)
-        axes.barh([0], [width], left=left, color=_ROUTE_COLORS[one.route], label=_legend(one))
-        if width > 8:
-            axes.text(left + width / 2, 0, f"{width:.1f}%", ha="center", va="center", fontsize=9)
-        left += width
-    axes.set_xlim(0, 100)
-    axes.set_yticks([])
-    axes.set_xlabel("share of the questions (%)")
-    axes.set_title(f"{run.benchmark.name}, pair {run.pair}: routes of the cascade")
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    return _png(figure)
-
-
-def _legend(one: Any) -> str:
-    value = one.accuracy.value
-    right = "none" if value is None else f"{100 * value:.1f}% right"
-    return f"{one.route} ({right})"
 
 
 def _tokens(run: Evaluated, strategy: str) -> Estimate:
@@ -139,9 +201,21 @@ def _bars(estimate: Estimate, scale: float) -> list[list[float]] | None:
     return [[scale * max(0.0, below)], [scale * max(0.0, above)]]
 
 
+def _bar_ends(paid: Estimate, score: Estimate) -> Iterator[tuple[float, float, float, float]]:
+    """Where the error bars of a point are: left, bottom, right, top."""
+    if paid.value is None or score.value is None:
+        return
+    x, y = paid.value, 100 * score.value
+    if paid.low is not None and paid.high is not None:
+        yield paid.low, y, paid.high, y
+    if score.low is not None and score.high is not None:
+        yield x, 100 * score.low, x, 100 * score.high
+
+
 def _figure(width: float, height: float) -> tuple[Any, Any]:
     try:
         # Not pyplot: it would keep every figure, and may want a screen.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ConfigError(
@@ -149,6 +223,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
             "with --no-plots."
         ) from error
     figure: Any = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)  # it knows how large texts are
     return figure, figure.subplots()
 
 

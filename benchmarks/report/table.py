@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from ..estimates import Estimate
 
+FEW = 20
+"""An interval from fewer images is marked."""
+
 Cell = str | int | Estimate | None
 
 
@@ -19,6 +22,7 @@ class Table:
         rows: Texts, counts and estimates; None for what was not measured.
         scale: What estimates are multiplied with: 100 for percent.
         places: Decimals of estimates.
+        notes: Sentences below it: what its figures leave out, and how to read them.
     """
 
     name: str
@@ -27,19 +31,24 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     scale: float = 100.0
     places: int = 1
+    notes: tuple[str, ...] = ()
 
     def cells(self) -> list[list[str]]:
         """The rows as texts."""
         return [[shown(cell, self.scale, self.places) for cell in row] for row in self.rows]
 
     def markdown(self) -> str:
-        """The table in Markdown, with its title above."""
+        """The table in Markdown, with its title above and its notes below."""
         lines = [f"**{self.title}**", "", _line(self.columns), "|---" * len(self.columns) + "|"]
-        return "\n".join([*lines, *map(_line, self.cells())]) + "\n"
+        notes = [line for note in self.notes for line in ("", note)]
+        return "\n".join([*lines, *map(_line, self.cells()), *notes]) + "\n"
 
 
 def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
-    """A cell as text: an estimate with its interval, "-" for nothing."""
+    """A cell as text: an estimate with its interval, "-" for nothing.
+
+    An interval from few images says from how many: how alike their questions are is hardly known.
+    """
     if cell is None:
         return "-"
     if not isinstance(cell, Estimate):
@@ -47,9 +56,12 @@ def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
     if cell.value is None:
         return "-"
     value = f"{scale * cell.value:.{places}f}"
-    if cell.low is None or cell.high is None:
-        return value
-    return f"{value} ({scale * cell.low:.{places}f} to {scale * cell.high:.{places}f})"
+    told = []
+    if cell.low is not None and cell.high is not None:
+        told.append(f"{scale * cell.low:.{places}f} to {scale * cell.high:.{places}f}")
+    if cell.clusters is not None and cell.clusters < FEW:
+        told.append(f"{cell.clusters} picture{'s' if cell.clusters > 1 else ''}")
+    return f"{value} ({', '.join(told)})" if told else value
 
 
 def _line(cells: Sequence[str]) -> str:

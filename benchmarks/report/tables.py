@@ -1,12 +1,16 @@
-"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 (if timed), 15."""
+"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8 to 10, 11 (if timed) and 15."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...answers import agree, parse
 from ..estimates import Estimate, mean, share
 from .cascade import cascade
 from .evaluated import Evaluated
+from .parts import part_scores
+from .protocols import protocol_scores, unread_notes, whole_output_notes
+from .sparse_transfer import sparse_transfer
 from .table import Cell, Table
 
 _NOTHING = Estimate(None, None, None, 0)
@@ -35,11 +39,14 @@ def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
         mean_output_tokens(runs),
         scores(runs, protocol),
         reasoning_transfer(runs, protocol),
+        sparse_transfer(runs, protocol),
         mai(runs, protocol),
+        part_scores(runs, protocol),
         routes(runs, protocol),
         differences(runs, protocol),
         two_stage_verification(runs, protocol),
         times(runs),
+        protocol_scores(runs),
         outputs(runs),
     ]
     return [table for table in made if _says_something(table)]
@@ -74,6 +81,7 @@ def scores(runs: Sequence[Evaluated], protocol: str) -> Table:
         f"Scores by style, {protocol} (Tables 6, 7 and 14)",
         ("model", "benchmark", "metric", "S", "E", "R", "two-stage"),
         tuple(rows),
+        notes=(*whole_output_notes(runs, protocol), *unread_notes(runs)),
     )
 
 
@@ -160,11 +168,13 @@ def differences(runs: Sequence[Evaluated], protocol: str) -> Table:
             continue
         for name in dict.fromkeys([*found.differences, *found.times]):
             gap, time = found.differences.get(name, _NOTHING), found.times.get(name, _NOTHING)
-            rows.append((run.benchmark.name, name, gap.questions, gap, time))
+            rows.append(
+                (run.benchmark.name, name, gap.questions, gap, time.questions or None, time)
+            )
     return Table(
         "differences",
         f"The cascade minus other strategies in points, {protocol}, and its time in % of theirs",
-        ("benchmark", "strategy", "questions", "accuracy", "time"),
+        ("benchmark", "strategy", "questions", "accuracy", "timed", "time"),
         tuple(rows),
     )
 
@@ -184,10 +194,10 @@ def two_stage_verification(runs: Sequence[Evaluated], protocol: str) -> Table:
             "questions",
             "R verified",
             "R transfer",
-            "R accuracy",
+            "R score",
             "two-stage verified",
             "two-stage transfer",
-            "two-stage accuracy",
+            "two-stage score",
         ),
         tuple(rows),
     )
@@ -215,6 +225,7 @@ def times(runs: Sequence[Evaluated]) -> Table:
         tuple(rows),
         scale=1.0,
         places=3,
+        notes=tuple(note for run in runs for note in _strangers(run)),
     )
 
 
@@ -235,8 +246,8 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
                     name,
                     len(ids),
                     run.failed.get(name, 0),
-                    _percent(run.score(name, "typed", "unread")),
-                    _percent(share(cut)),
+                    _percent(run.unread(name)),
+                    _percent(share(cut, run.clusters(ids))),
                     mean(written, run.clusters(ids)),
                 )
             )
@@ -249,11 +260,25 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
     )
 
 
+def _strangers(run: Evaluated) -> Iterator[str]:
+    """What was timed and is no part of the evaluation."""
+    unknown = {one for times in run.timed.values() for one in times if one not in run.questions}
+    if unknown:
+        yield (
+            f"{run.benchmark.name}: {len(unknown)} of the timed questions are not among the "
+            f"{len(run.questions)} evaluated ones. They count in seconds, not in the cascade's "
+            "time over that of others."
+        )
+    absent = [name for name in run.timed if name not in run.results]
+    if absent:
+        yield f"{run.benchmark.name}: timed, but without results: {', '.join(absent)}."
+
+
 def _percent(part: Estimate) -> Estimate:
     low, value, high = (
         None if one is None else 100 * one for one in (part.low, part.value, part.high)
     )
-    return Estimate(value, low, high, part.questions)
+    return replace(part, value=value, low=low, high=high)
 
 
 def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:
@@ -277,17 +302,14 @@ def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:
         else:
             texts[one] = str(transferred[one]["text"])
     went = list(routes.values())
-    worth, plain = run.grade_texts(texts, protocol), run.grades("mai", protocol)
-    known = [one for one in ids if one in worth and one in plain]
-    clusters = run.clusters(known)
     return (
         len(ids),
         went.count("reasoned"),
         went.count("transferred"),
-        mean([plain[one] for one in known], clusters),
+        run.score("mai", protocol, set(ids)),
         verified,
         len(ids) - went.count("direct") - verified,
-        mean([worth[one] for one in known], clusters),
+        run.score_texts(texts, protocol),
     )
 
 

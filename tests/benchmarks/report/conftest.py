@@ -1,6 +1,7 @@
 """A small evaluation with known results: ten questions, two pictures, every route."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def cascade_result(number: int) -> dict:
     if route == "direct":
         return result(number, "mai", route, calls, large)
     reasoned = large if route == "reasoned" else small
-    calls.append(call("small", "reason", f"I looked.\nAnswer: {reasoned}", 40))
+    calls.append(call("small", "reason", f"<b>I looked</b>.\nAnswer: {reasoned}", 40))
     if route == "reasoned":
         return result(number, "mai", route, calls, large)
     calls.append(call("large", "transfer", small, 1))
@@ -65,7 +66,15 @@ def reason_result(number: int) -> dict:
     return result(number, "large_reason", "reasoned", [call("large", "reason", text, 80)], text)
 
 
-def write_evaluation(folder: Path, results: list[dict], *, timed: bool = True) -> Path:
+def write_evaluation(
+    folder: Path,
+    results: list[dict],
+    *,
+    timed: bool = True,
+    metric: str = "accuracy",
+    groups: Callable[[int], dict] = lambda _: {},
+    record: dict | None = None,
+) -> Path:
     from langgraph_mai.benchmarks.evaluation.evaluate import question_record, summarize
     from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
     from langgraph_mai.records.json_files import write_json, write_lines
@@ -80,16 +89,18 @@ def write_evaluation(folder: Path, results: list[dict], *, timed: bool = True) -
             images=(str(folder / f"{'odd' if number % 2 else 'even'}.png"),),
             answers=("yes",),
             answer_type="yes_no",
+            group=groups(number),
         )
         for number in range(10)
     )
-    benchmark = Benchmark(name="ten", questions=questions, prompts="default", metric="accuracy")
+    benchmark = Benchmark(name="ten", questions=questions, prompts="default", metric=metric)
     write_lines(folder / "questions.jsonl", map(question_record, questions))
     write_lines(folder / "results.jsonl", results)
     write_json(folder / "summary.json", summarize(benchmark, results))
     models = {"small": {"model": "tiny/S-2B"}, "large": {"model_name": "L-8B"}}
-    record = {"command": "mai evaluate ten", "benchmark": "ten", "metric": "accuracy"}
-    (folder / "run.json").write_text(json.dumps(record | {"pair": "p", "models": models}))
+    made = {"command": "mai evaluate ten", "benchmark": "ten", "metric": metric}
+    made |= {"pair": "p", "models": models} | (record or {})
+    (folder / "run.json").write_text(json.dumps(made))
     if timed:
         seconds = {"mai": 1.0, "large_reason": 4.0}
         write_lines(

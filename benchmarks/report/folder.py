@@ -1,0 +1,192 @@
+"""The files of an evaluation's folder, each line checked: what is not whole is named."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NotRequired, TypeVar
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeFloat, TypeAdapter
+from pydantic import ValidationError as PydanticError
+from typing_extensions import TypedDict
+
+from ...configs import ConfigError
+from ...configs.paths import existing_folder
+from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
+from ..evaluation.results import Result
+from ..evaluation.timing import TIMED_FILE, TIMING_FILE
+from ..metrics import METRICS
+from ..question import Benchmark, BenchmarkQuestion
+
+RUN_FILE = "run.json"
+
+_Read = TypeVar("_Read")
+
+
+class RunRecord(BaseModel):
+    """What a report needs of `run.json`; the rest is kept as it is.
+
+    Attributes:
+        benchmark: The benchmark's name.
+        metric: Its metric.
+        pair: The pair's name.
+        models: What tells the models from others, by role.
+        command: How the folder was made.
+        python: Version of Python.
+        versions: Versions of packages.
+        machine: System, processor, cores, GPUs.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    benchmark: str
+    metric: str
+    pair: str
+    models: dict[str, dict[str, Any]]
+    command: str = ""
+    python: str = ""
+    versions: dict[str, str] = {}
+    machine: dict[str, Any] = {}
+
+
+class TimingRecord(TypedDict):
+    """A figure of timed runs."""
+
+    strategy: str
+    name: str
+    value: FiniteFloat | None
+    low: FiniteFloat | None
+    high: FiniteFloat | None
+    questions: int
+
+
+class TimedLine(TypedDict):
+    """What one question took."""
+
+    id: str
+    strategy: str
+    seconds: NonNegativeFloat
+
+
+class _SummaryRecord(TypedDict):
+    strategy: str
+    protocol: str
+    metric: str
+    questions: int
+    group: NotRequired[dict[str, str]]
+
+
+class EvaluationFolder:
+    """What `mai evaluate` left in a folder, read and checked.
+
+    Attributes:
+        path: The folder.
+        record: `run.json`.
+        benchmark: The questions.
+        results: The results, in their order.
+        timing: The figures of timed runs; none if nothing was timed.
+        timed: What each question took, if timed.
+        written: When the results were written.
+
+    Raises:
+        ConfigError: There is no such folder, or no finished evaluation in it; the sentence names
+            the file and the line.
+    """
+
+    def __init__(self, name: str | Path) -> None:
+        folder = existing_folder(name)
+        if folder is None:
+            raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
+        self.path = folder
+        self.record = self._whole(RUN_FILE, TypeAdapter(RunRecord))
+        self.benchmark = self._questions()
+        self.results = self._results()
+        self.written = datetime.fromtimestamp((folder / RESULTS_FILE).stat().st_mtime, UTC)
+        self._check_summary()
+        self.timing: list[TimingRecord] = []
+        if (folder / TIMING_FILE).exists():
+            self.timing = self._whole(TIMING_FILE, TypeAdapter(list[TimingRecord]))
+        self.timed: list[TimedLine] = []
+        if (folder / TIMED_FILE).exists():
+            self.timed = self._lines(TIMED_FILE, TypeAdapter(TimedLine))
+
+    def _questions(self) -> Benchmark:
+        record = self.record
+        if record.metric not in METRICS:
+            raise self._unfinished(f"{RUN_FILE}: the metric {record.metric!r} is unknown")
+        if missing := {"small", "large"} - set(record.models):
+            raise self._unfinished(f"{RUN_FILE}: no {' and no '.join(sorted(missing))} model")
+        questions = self._lines(QUESTIONS_FILE, TypeAdapter(BenchmarkQuestion))
+        if not questions:
+            raise self._unfinished(f"{QUESTIONS_FILE} is empty")
+        seen: set[str] = set()
+        for number, one in enumerate(questions, start=1):
+            if one.id in seen:
+                raise self._unfinished(f"{QUESTIONS_FILE}, line {number}: a second {one.id!r}")
+            if not one.answers:
+                raise self._unfinished(f"{QUESTIONS_FILE}, line {number}: no accepted answer")
+            seen.add(one.id)
+        return Benchmark(
+            name=record.benchmark, questions=tuple(questions), prompts="", metric=record.metric
+        )
+
+    def _results(self) -> list[Result]:
+        results = self._lines(RESULTS_FILE, TypeAdapter(Result))
+        if not results:
+            raise self._unfinished(f"{RESULTS_FILE} is empty")
+        known = {question.id for question in self.benchmark.questions}
+        for number, one in enumerate(results, start=1):
+            if one["id"] not in known:
+                said = f"{RESULTS_FILE}, line {number}: no question has the id {one['id']!r}"
+                raise self._unfinished(said)
+            said = f"{RESULTS_FILE}, line {number}: neither an output nor an error"
+            if one["error"] is None and None in (one["text"], one["answer"], one["route"]):
+                raise self._unfinished(said)
+        return results
+
+    def _check_summary(self) -> None:
+        """It is written last: one that knows all strategies tells a finished evaluation."""
+        summary = self._whole(SUMMARY_FILE, TypeAdapter(list[_SummaryRecord]))
+        known: dict[str, int] = {}
+        for record in summary:
+            name = record["strategy"]
+            known[name] = max(record["questions"], known.get(name, 0))
+        found = Counter(one["strategy"] for one in self.results if one["error"] is None)
+        for name in dict.fromkeys([*(one["strategy"] for one in self.results), *known]):
+            if name not in known:
+                raise self._unfinished(f"{SUMMARY_FILE} says nothing of {name}")
+            if known[name] != found[name]:
+                said = f"{RESULTS_FILE} has {found[name]} of {known[name]} results of {name}"
+                raise self._unfinished(said)
+
+    def _whole(self, name: str, adapter: TypeAdapter[_Read]) -> _Read:
+        return self._parsed(self._bytes(name), name, adapter)
+
+    def _lines(self, name: str, adapter: TypeAdapter[_Read]) -> list[_Read]:
+        return [
+            self._parsed(line, f"{name}, line {number}", adapter)
+            for number, line in enumerate(self._bytes(name).splitlines(), start=1)
+        ]
+
+    def _parsed(self, text: bytes, place: str, adapter: TypeAdapter[_Read]) -> _Read:
+        try:
+            return adapter.validate_json(text)
+        except PydanticError as error:
+            first: Mapping[str, Any] = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            said = f"{place}: {where + ': ' if where else ''}{first['msg']}"
+            raise self._unfinished(said) from error
+
+    def _bytes(self, name: str) -> bytes:
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError as error:
+            raise self._unfinished(f"there is no {name}") from error
+        except OSError as error:
+            raise self._unfinished(f"{name}: {error.strerror}") from error
+
+    def _unfinished(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"The folder {str(self.path)!r} holds no finished evaluation ({why}); let "
+            "`mai evaluate` come to its end there."
+        )

@@ -1,0 +1,78 @@
+"""Names beside the points of a plot, where they cover neither points nor each other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+_SIDES = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_DISTANCES = (8, 14, 20, 28, 36, 46, 58, 72, 90)
+_MARK = 7.0
+_WORSE = 100
+
+
+def label_points(
+    figure: Any,
+    axes: Any,
+    points: Sequence[tuple[str, float, float]],
+    bars: Sequence[tuple[float, float, float, float]] = (),
+) -> list[Any]:
+    """Write each name at the nearest free place to its point, with a line to it.
+
+    Args:
+        figure: A matplotlib figure, with its limits and legend in place. Its layout is kept from
+            then on.
+        axes: Its axes.
+        points: Name, x and y in the axes' own units.
+        bars: Error bars, from left, bottom to right, top: better not to be written on.
+
+    Returns:
+        The texts.
+    """
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()  # the layout decides where points are
+    figure.set_layout_engine("none")
+    renderer = figure.canvas.get_renderer()
+    inside = axes.get_window_extent(renderer)
+    unit = figure.dpi / 72
+    places = [axes.transData.transform((x, y)) for _, x, y in points]
+    taken = [Bbox.from_bounds(x, y, 0, 0).padded(_MARK * unit) for x, y in places]
+    lines = [
+        Bbox([axes.transData.transform((x0, y0)), axes.transData.transform((x1, y1))]).padded(unit)
+        for x0, y0, x1, y1 in bars
+    ]
+    texts = []
+    for name, x, y in points:
+        text = axes.annotate(
+            name,
+            (x, y),
+            xytext=(0, 0),
+            textcoords="offset points",
+            fontsize=8,
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.5, "shrinkB": 4},
+        )
+
+        def disturbs(place: tuple[float, tuple[float, float]], text: Any = text) -> int:
+            """How many marks and names it covers there; bars matter less."""
+            box = _place(text, place, renderer)
+            beyond = not inside.contains(box.x0, box.y0) or not inside.contains(box.x1, box.y1)
+            covered = sum(box.overlaps(one) for one in taken) + beyond
+            return _WORSE * covered + sum(box.overlaps(one) for one in lines)
+
+        # The first of the best, from near to far.
+        best = min(((distance, side) for distance in _DISTANCES for side in _SIDES), key=disturbs)
+        taken.append(_place(text, best, renderer))
+        texts.append(text)
+    return texts
+
+
+def _place(text: Any, place: tuple[float, tuple[float, float]], renderer: Any) -> Any:
+    """Move a text to one side of its point, and say where it is then."""
+    from matplotlib.text import Text
+
+    distance, (right, up) = place
+    text.set_position((right * distance, up * distance))
+    text.set_ha({1.0: "left", -1.0: "right", 0.0: "center"}[float(right)])
+    text.set_va({1.0: "bottom", -1.0: "top", 0.0: "center"}[float(up)])
+    text.update_positions(renderer)
+    # Without the line to the point, which may cross anything.
+    return Text.get_window_extent(text, renderer)
