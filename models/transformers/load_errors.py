@@ -129,6 +129,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """What an error says, in one line of at most 300 characters."""
     return " ".join(str(error).split())[:300]

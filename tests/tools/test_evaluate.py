@@ -362,6 +362,26 @@ def test_bad_input_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_what_scores_need_nothing_is_made(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    for more in ((), ("--timed",)):
+        done = mai("evaluate", "shapes", "--limit", "1", "--out", str(tmp_path / "out"), *more)
+        assert done.exit_code == 2
+        assert done.stderr.startswith("This needs rapidfuzz; install it with: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_faults_of_a_question_file_have_a_line_each(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text("{\n" * 12)
+    done = mai("evaluate", "own", "--data", str(file), "--out", str(tmp_path / "out"))
+    assert done.exit_code == 2
+    first, *lines, last = done.stderr.splitlines()
+    assert (first, last) == (f"{file}:", "and 2 more.")
+    assert [line[: len("line 1")] for line in lines[:9]] == [f"line {n}" for n in range(1, 10)]
+    assert len(lines) == 10
+
+
 def test_help_names_strategies_and_defaults(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
     done = mai("evaluate", "--help")
