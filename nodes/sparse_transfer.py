@@ -1,7 +1,7 @@
 """Sparse transfer: the tokens of a reasoning that its reader attends to most.
 
-The reader's attention is taken from the very prompt that full transfer would send it, so that the
-pass reuses what its direct answer has computed, and its answer what the pass has.
+The attention is taken from the very prompt that full transfer would send. By the prefix rule it
+begins like the reader's direct answer, so that pictures and question are not computed again.
 """
 
 import asyncio

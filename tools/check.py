@@ -42,7 +42,14 @@ def check(
                 found["peak_memory_mb"] = _peak_memory_mb()
             models.append({"role": role, "model": getattr(config, role).model} | found)
             progress.finish(f"{role} model")
-    checked = {"pair": pair, "ok": all(m["error"] is None for m in models), "models": models}
+        ok = all(model["error"] is None for model in models)
+        sparse = None
+        if ok:
+            progress.start("sparse transfer")
+            sparse = _check_sparse_transfer(loaded, picture)
+            progress.finish("sparse transfer")
+            ok = sparse["error"] is None or loaded.selector is None
+    checked = {"pair": pair, "ok": ok, "models": models, "sparse_transfer": sparse}
     if as_json:
         print_json(checked)
     else:
@@ -85,6 +92,32 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     elif not call["text"].strip():
         found["error"] = "The model loads, but answers with nothing: is it an instruction model?"
     return found
+
+
+def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
+    """Whose attention sparse transfer would select by; why it cannot is in `error`."""
+    from langchain_core.messages import HumanMessage
+
+    from ..models.capabilities import GivesAttention
+    from ..models.errors import ModelError
+    from ..models.images import image_block
+
+    giver = pair.selector or pair.large
+    who = "large" if giver is pair.large else "small" if giver is pair.small else "selector"
+    found: dict[str, Any] = {"by": None, "layer": None, "error": None}
+    if not isinstance(giver, GivesAttention):
+        found["error"] = (
+            "The large model's backend gives no attention; name a selector in the pair file."
+        )
+        return found
+    message = HumanMessage([image_block(picture), {"type": "text", "text": _QUESTION}])
+    layers = None if pair.sparse.layer is None else [pair.sparse.layer]
+    try:
+        attention = giver.attention([message], (0, len(_QUESTION)), layers=layers)
+    except (ModelError, ImportError) as error:
+        found["error"] = str(error)
+        return found
+    return found | {"by": who, "layer": attention.layers[0]}
 
 
 def _draw_picture() -> str:

@@ -147,8 +147,19 @@ def show_check(found: dict[str, Any]) -> None:
     for model in found["models"]:
         if model["error"]:
             console.print(Text.assemble((f"{model['role']}: ", "bold red"), model["error"]))
+    if sparse := found["sparse_transfer"]:
+        console.print(Text(_sparse_transfer(sparse)))
     if found["ok"]:
         console.print(Text(f"The pair {found['pair']} can be used.", "green"))
+
+
+def _sparse_transfer(sparse: dict[str, Any]) -> str:
+    if sparse["error"]:
+        return f"Sparse transfer cannot be used: {sparse['error']}"
+    who = {"large": "the large model", "small": "the small model", "selector": "the selector"}
+    return (
+        f"Sparse transfer selects by the attention of {who[sparse['by']]}, layer {sparse['layer']}."
+    )
 
 
 def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

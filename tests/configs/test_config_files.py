@@ -1,12 +1,15 @@
+import re
 import traceback
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import yaml
 
 from langgraph_mai import ConfigError, PromptsConfig, load_prompts
-from langgraph_mai.configs import list_pairs, list_prompts, load_pair_config
+from langgraph_mai.configs import SparseTransfer, list_pairs, list_prompts, load_pair_config
 
+ROOT = Path(__file__).parents[2]
 PAIR = {"small": {"model": "org/small"}, "large": {"model": "org/large"}}
 
 
@@ -70,6 +73,22 @@ def test_the_pairs_that_come_with_the_package():
         (
             PAIR | {"backend": "vllm", "large": {"model": "x", "memory": 0.9}},
             "shares of one GPU and add up to 1.2",
+        ),
+        (PAIR | {"sparse": {"layers": 3}}, "unknown key 'sparse.layers'; write 'layer' if you"),
+        (PAIR | {"sparse": {"share": 0}}, "'sparse.share': Input should be greater than 0"),
+        (PAIR | {"sparse": {"keep": "best"}}, "'sparse.keep': Input should be 'attention', "),
+        (PAIR | {"selecter": "small"}, "unknown key 'selecter'; write 'selector' if you mean"),
+        (PAIR | {"selector": "large"}, "'selector': Input should be small, or a model with keys"),
+        (PAIR | {"selector": ["x"]}, "'selector': Input should be small, or a model with keys"),
+        (PAIR | {"selector": {"dtype": "auto"}}, "the key 'selector.model' is missing"),
+        (PAIR | {"selector": {"model": "x", "dtyp": 1}}, "unknown key 'selector.dtyp'; write"),
+        (
+            PAIR | {"selector": {"model": "x", "backend": "vllm"}},
+            "runs on transformers, for vllm gives no attention; remove selector.backend",
+        ),
+        (
+            PAIR | {"backend": "vllm", "selector": "small"},
+            "selector: small needs a small model that runs on transformers, not on vllm",
         ),
     ],
 )
@@ -255,6 +274,33 @@ def test_models_on_one_gpu_share_its_memory_whatever_it_is_called(tmp_path, smal
     }
     with pytest.raises(ConfigError, match="shares of one GPU") if shared else nullcontext():
         assert load_pair_config(write(tmp_path, content)).large.device == large
+
+
+def test_sparse_transfer_has_keys_of_its_own(tmp_path):
+    pair = load_pair_config(write(tmp_path, PAIR))
+    assert pair.sparse == SparseTransfer()
+    assert pair.selector is None
+    sparse = {"layer": 22, "share": 0.5, "query": -3, "keep": "last"}
+    pair = load_pair_config(write(tmp_path, PAIR | {"sparse": sparse, "selector": "small"}))
+    assert pair.sparse == SparseTransfer(**sparse)
+    assert pair.selector == "small"
+
+
+def test_a_selector_is_a_model_and_its_folder_lies_beside_the_file(tmp_path):
+    (tmp_path / "copies" / "large").mkdir(parents=True)
+    for name in ("./copies/large", "copies/large"):
+        content = {"backend": "vllm", "selector": {"model": name, "dtype": "bfloat16"}}
+        selector = load_pair_config(write(tmp_path, PAIR | content)).selector
+        assert selector.model == str(tmp_path / "copies" / "large")
+        assert selector.dtype == "bfloat16"
+
+
+def test_the_selector_that_a_pair_of_the_package_proposes_can_be_used(tmp_path):
+    text = (ROOT / "configs" / "pairs" / "qwen3-vl-2b-8b-vllm.yaml").read_text()
+    assert load_pair_config("qwen3-vl-2b-8b-vllm").selector is None
+    proposed = re.sub(r"^# (?=selector:|  )", "", text, flags=re.MULTILINE)
+    pair = load_pair_config(write(tmp_path, proposed))
+    assert pair.selector.model == pair.large.model
 
 
 def test_one_word_changes_the_backend(tmp_path):

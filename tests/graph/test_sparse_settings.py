@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from pages import ROOT
 
 from langgraph_mai import (
     ChatMAI,
@@ -212,3 +214,27 @@ def test_the_servers_form_offers_it():
     fields = graph.get_context_jsonschema()["properties"]
     assert {"transfer", "sparse_layer", "sparse_share"} <= set(fields)
     assert "sparse" in str(fields["transfer"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [(None, []), ("full", []), ("sparse", [("last", 1, 0.5)])]
+)
+def test_the_servers_graph_transfers_as_its_environment_says(
+    wanted, expected, monkeypatch, tmp_path
+):
+    from langgraph_mai.graph import studio
+
+    (tmp_path / "pair.yaml").write_text(
+        "small: {model: 'demo:small'}\nlarge: {model: 'demo:large'}\nprompts: demo\n"
+        "sparse: {layer: 1, share: 0.5, keep: last}\n"
+    )
+    monkeypatch.setenv("LANGGRAPH_MAI_PAIR", str(tmp_path / "pair.yaml"))
+    monkeypatch.delenv("LANGGRAPH_MAI_TRANSFER", raising=False)
+    if wanted:
+        monkeypatch.setenv("LANGGRAPH_MAI_TRANSFER", wanted)
+    spec = spec_from_file_location("langgraph_mai.graph.studio_again", studio.__file__)
+    again = module_from_spec(spec)
+    spec.loader.exec_module(again)
+    squares = str(ROOT / "demo" / "pictures" / "squares.png")
+    asked = {"question": "How many squares can you see in the top row?", "images": [squares]}
+    assert settings_of(again.mai.invoke(asked)) == expected

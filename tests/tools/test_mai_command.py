@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import yaml
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -215,6 +216,36 @@ def test_check_says_what_is_missing(broken_pair):
     small, large = json.loads(result.stdout)["models"]
     assert small["error"] is None
     assert "There is no model folder" in large["error"]
+
+
+def test_check_says_whose_attention_sparse_transfer_selects_by(tmp_path):
+    assert "by the attention of the large model, layer 2." in mai("check").stdout
+    demo = {"small": {"model": "demo:small"}, "large": {"model": "demo:large"}, "prompts": "demo"}
+    path = tmp_path / "pair.yaml"
+    for selector, layer, by in (
+        ("small", 1, {"by": "small", "layer": 1, "error": None}),
+        ({"model": "demo:large"}, 3, {"by": "selector", "layer": 3, "error": None}),
+    ):
+        pair = demo | {"selector": selector, "sparse": {"layer": layer}}
+        path.write_text(yaml.safe_dump(pair))
+        assert json.loads(mai("check", str(path), "--json").stdout)["sparse_transfer"] == by
+
+
+def test_check_says_why_sparse_transfer_cannot_be_used(tmp_path):
+    demo = {"small": {"model": "demo:small"}, "large": {"model": "demo:large"}, "prompts": "demo"}
+    path = tmp_path / "pair.yaml"
+    path.write_text(yaml.safe_dump(demo | {"sparse": {"layer": 99}}))
+    result = mai("check", str(path))
+    assert result.exit_code == 0
+    shown = " ".join(result.stdout.split())
+    assert "Sparse transfer cannot be used: The model" in shown
+    assert "can be used." in shown
+    path.write_text(yaml.safe_dump(demo | {"selector": {"model": "./nowhere"}}))
+    result = mai("check", str(path), "--json")
+    assert result.exit_code == 1
+    checked = json.loads(result.stdout)
+    assert checked["ok"] is False
+    assert "There is no model folder" in checked["sparse_transfer"]["error"]
 
 
 def test_check_refuses_a_file_that_is_no_pair(tmp_path):

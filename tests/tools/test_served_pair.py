@@ -3,7 +3,7 @@ import socket
 import pytest
 import yaml
 
-from langgraph_mai.configs import PairConfig, load_pair_config
+from langgraph_mai.configs import PairConfig, SparseTransfer, load_pair_config
 from langgraph_mai.tools.served_pair import base_url, pair_yaml, served_pair
 
 URLS = {"small": "http://a:8101/v1", "large": "http://b:8102/v1"}
@@ -53,6 +53,18 @@ def test_a_model_on_a_server_elsewhere_keeps_its_address():
     served = served_pair(pair, "mine", {"small": URLS["small"]})
     assert served["backend"] == "server"
     assert served["large"] == {"model": "org/b", "base_url": "http://c:1/v1"}
+
+
+def test_a_served_pair_selects_as_the_pair_does(tmp_path):
+    pair = load_pair_config("demo-vllm")
+    assert pair.selector
+    changed = pair.model_copy(update={"sparse": SparseTransfer(share=0.5)})
+    path = tmp_path / "served.yaml"
+    path.write_text(pair_yaml(served_pair(changed, "demo-vllm", URLS)))
+    read = load_pair_config(str(path))
+    assert read.selector == pair.selector
+    assert read.sparse == SparseTransfer(share=0.5)
+    assert "sparse" not in served_pair(pair, "demo-vllm", URLS)
 
 
 def test_one_of_two_models_is_a_part_of_a_pair_file():
