@@ -16,6 +16,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from ..configs import load_prompts
+from ..configs.whole_files import write_whole
 from ..graph import create_mai
 from ..models.transformers_chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, agent_request, record
@@ -52,7 +53,7 @@ def evaluate(
             continue
         reasonings = [call["text"] for call in made[source]] if source else [""] * len(tasks)
         made[name] = _answers(agents[role], style, tasks, reasonings)
-        path.write_text(json.dumps(made[name], indent=0))
+        write_whole(path, json.dumps(made[name], indent=0))
         print(f"{name}: {len(tasks)} calls", flush=True)  # noqa: T201
     return [
         Answered(item, {name: made[name][index] for name in made})
@@ -76,8 +77,7 @@ def claim(out: Path, small: Path, large: Path, count: int, seed: int) -> None:
         raise SystemExit(
             f"{out} holds the calls of another pair, count or seed; name a new folder."
         )
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(wanted, indent=1))
+    write_whole(path, json.dumps(wanted, indent=1))
 
 
 def prove(small: Path, large: Path, answered: Sequence[Answered]) -> None:
@@ -221,9 +221,9 @@ def main() -> None:
     prove(options.small, options.large, answered[:_PROVEN])
     aims, rates = targets(answered), accuracies(answered)
     table = markdown(answered, aims, rates)
-    (options.out / "figures.md").write_text(table)
+    write_whole(options.out / "figures.md", table)
     figures = [asdict(figure) for figure in [*aims, *rates]]
-    (options.out / "figures.json").write_text(json.dumps(figures, indent=1))
+    write_whole(options.out / "figures.json", json.dumps(figures, indent=1))
     print(table)  # noqa: T201
 
 

@@ -1,9 +1,13 @@
 """The held-out questions that the demo pair's figures are measured on; nothing trained on them."""
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
+from PIL import Image
+
+from ..configs.whole_files import write_whole
 from .questions import CHART_KINDS, KINDS, Question, ask, solve
 from .scenes import Scene, draw, sample_chart, sample_grid
 
@@ -37,12 +41,14 @@ def held_out(
     """The first `count` questions of a seed, the kinds in turn, a fresh picture each.
 
     Args:
-        folder: Where the pictures are written; those already there are kept.
+        folder: Where the pictures are written; those that are there whole are kept.
         count: Number of questions.
         seed: Decides everything.
         noise: As for `draw`.
+
+    Raises:
+        ConfigError: A picture cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     rng = Random(seed)
     items: list[HeldOut] = []
     while len(items) < count:
@@ -53,8 +59,24 @@ def held_out(
         if question is None:
             continue
         path = folder / f"{len(items):05}.png"
-        if not path.exists():
-            draw(scene, picture_rng, noise).save(path)
+        if not _is_whole(path):
+            write_whole(path, _png(draw(scene, picture_rng, noise)))
         answer = solve(scene, question).direct
         items.append(HeldOut(len(items), scene, question, answer, str(path)))
     return items
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a picture is there, with nothing missing or changed."""
+    try:
+        with Image.open(path) as picture:
+            picture.verify()
+    except (OSError, SyntaxError, ValueError):  # PIL raises a SyntaxError for a damaged PNG
+        return False
+    return True
+
+
+def _png(picture: Image.Image) -> bytes:
+    stream = BytesIO()
+    picture.save(stream, format="PNG")
+    return stream.getvalue()

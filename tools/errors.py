@@ -42,9 +42,12 @@ def _exit_code(error: Exception) -> int:
 
 
 def _sentence(error: Exception) -> str:
+    from ..benchmarks.datasets.errors import DataFaultsError
     from ..models.errors import ModelError
     from ..nodes.errors import MAIError
 
+    if isinstance(error, DataFaultsError):
+        return "\n".join(" ".join(line.split()) for line in str(error).splitlines())
     text = " ".join(str(error).split())
     if isinstance(error, (ConfigError, ModelError, MAIError, *_input_errors())):
         return text

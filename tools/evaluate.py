@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import load_pair_config, load_prompts
+from ..configs.whole_files import check_folder
 from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
 from .exit_codes import RUN_FAILED
+from .extras import require
 from .options import Debug, Json, PairName
 from .output import print_json
 
@@ -68,6 +71,9 @@ def evaluate(
             metavar="DIR", help="Folder for the results. [default: evaluations/BENCHMARK-PAIR]"
         ),
     ] = None,
+    allow_fetch: Annotated[
+        bool, typer.Option("--allow-fetch", help="Download pictures that are web addresses.")
+    ] = False,
     concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Questions at a time. [default: 8; timed, 1]"),
@@ -105,11 +111,17 @@ def evaluate(
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
     folder = Path(out).expanduser() if out else Path("evaluations") / f"{benchmark}-{_stem(pair)}"
 
+    require("rapidfuzz", "scipy", extra="benchmarks")
+    check_folder(folder)
+
     from ..benchmarks.datasets import load_benchmark
+    from ..benchmarks.datasets.web_pictures import with_fetched_pictures
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
+    if allow_fetch:
+        questions = with_fetched_pictures(questions, folder / "pictures")
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = _wording(prompts, pair, models, questions)
@@ -157,6 +169,7 @@ def _evaluate(
             folder,
             prompts=wording,
             concurrency=concurrency,
+            on_stored=progress.go_on,
             on_progress=show,
             replicas=replicas,
         )
@@ -188,7 +201,8 @@ def _time(
     concurrency: int,
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
-    from ..benchmarks.evaluation.evaluate import claim
+    from ..benchmarks.evaluation.evaluate import claimed
+    from ..benchmarks.evaluation.machine_load import machine_load
     from ..benchmarks.evaluation.timed import time_strategies
     from ..benchmarks.evaluation.timing import (
         TIMED_FILE,
@@ -200,26 +214,29 @@ def _time(
     from ..records.json_files import write_json, write_lines
     from ..records.run_record import write_run_record
 
-    models = claim(folder, benchmark, pair, wording)
     graphs = {
         name: create_strategy(name, pair.small, pair.large, prompts=wording) for name in strategies
     }
-    runs = time_strategies(
-        graphs,
-        benchmark.questions,
-        models=(pair.small, pair.large),
-        concurrency=concurrency,
-        on_answer=_timed_progress(len(strategies), progress),
-    )
-    records = timing_records(runs)
-    write_json(folder / TIMING_FILE, records)
-    write_lines(folder / TIMED_FILE, timed_lines(runs))
+    with claimed(folder, benchmark, pair, wording) as models:
+        load = {"before": machine_load()}
+        runs = time_strategies(
+            graphs,
+            benchmark.questions,
+            models=(pair.small, pair.large),
+            concurrency=concurrency,
+            on_answer=_timed_progress(len(strategies), progress),
+        )
+        load["after"] = machine_load()
+        records = timing_records(runs)
+        write_json(folder / TIMING_FILE, records)
+        write_lines(folder / TIMED_FILE, timed_lines(runs))
     done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "pair": pair.name,
         "questions": len(benchmark.questions),
         "strategies": strategies,
         "concurrency": concurrency,
+        "machine_load": {when: asdict(one) for when, one in load.items()},
         "failures": [
             {key: result[key] for key in ("id", "strategy", "error")}
             for one in runs
@@ -230,20 +247,30 @@ def _time(
     write_run_record(
         folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
     )
+    for when, one in load.items():
+        if one.is_busy:
+            progress.note(
+                f"Other programs kept {one.busy_cores:.1f} of {one.cores} cores at work {when} the "
+                "timing; measure on an idle machine."
+            )
     return done | {"timing": records}
 
 
 def _timed_progress(
     strategies: int, progress: EvaluationProgress
 ) -> "Callable[[TimedRun, int, int], None]":
-    start, answered = time.monotonic(), 0
+    first, answered = 0.0, 0
 
     def show(run: "TimedRun", _done: int, questions: int) -> None:
-        nonlocal answered
+        nonlocal first, answered
+        now = time.monotonic()
         answered += 1
+        if answered == 1:  # loading and warming up are no part of the rate
+            first = now
+        rate = (answered - 1) / (now - first) if now > first else 0.0
         total = strategies * questions
-        rate = answered / max(time.monotonic() - start, 1e-9)
-        progress.update(f"timing {run.strategy}", answered, total, rate, (total - answered) / rate)
+        left = (total - answered) / rate if rate else None
+        progress.update(f"timing {run.strategy}", answered, total, rate, left)
 
     return show
 

@@ -80,9 +80,24 @@ class EvaluationProgress:
             count=f"{done}/{total}",
             pace=pace,
         )
-        if not self._console.is_terminal and time.monotonic() - self._logged >= _LOG_SECONDS:
+        if self._console.is_terminal or not pace:  # a line in a log is for its pace
+            return
+        if time.monotonic() - self._logged >= _LOG_SECONDS:
             self._logged = time.monotonic()
             self._console.print(escape(f"{label} {done}/{total} {pace}"), soft_wrap=True)
+
+    def go_on(self, stored: int) -> None:
+        """Say that an evaluation goes on, if something is stored already.
+
+        Args:
+            stored: Number of stored calls.
+        """
+        if stored:
+            self.note(f"{stored} calls already stored; going on.")
+
+    def note(self, sentence: str) -> None:
+        """Write a line."""
+        self._console.print(escape(sentence), soft_wrap=True)
 
     def fail(self, what: str, error: str) -> None:
         """Write a line about a failure."""

@@ -1,12 +1,12 @@
 """Pictures of data sets as references that `models.images` takes."""
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...configs.whole_files import write_whole
 from .errors import DataError
 
 _SUBFOLDERS = ("", "images", "png", "val2014")
@@ -26,6 +26,7 @@ def picture_reference(cell: Any, base: Path, folder: Path) -> str:
 
     Raises:
         DataError: No picture, or no such file.
+        ConfigError: The folder cannot be written.
     """
     data, name = (
         (cell.get("bytes"), cell.get("path")) if isinstance(cell, Mapping) else (None, cell)
@@ -44,10 +45,6 @@ def picture_reference(cell: Any, base: Path, folder: Path) -> str:
 def _written(data: bytes, suffix: str, folder: Path) -> Path:
     suffix = suffix if _SUFFIX.fullmatch(suffix) else ""
     path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{suffix}"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        # Another process may write the same picture; none may ever see half of it.
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_bytes(data)
-        part.replace(path)
+    if not (path.is_file() and path.stat().st_size == len(data)):
+        write_whole(path, data)
     return path.resolve()

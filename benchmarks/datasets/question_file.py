@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ...answers import AnswerType, infer_answer_type, split_choices
+from ...configs.paths import existing_file
 from ...models.images import ImageError, image_reference
+from ...models.images.sources import shown
 from ..question import Benchmark, BenchmarkQuestion
-from .errors import DataError
+from .errors import DataError, fault_list
+from .text_files import numbered_lines, parsed, read_text
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -38,22 +41,23 @@ def load_question_file(path: Path, limit: int | None) -> Benchmark:
         limit: How many questions to read from the top; all by default.
 
     Raises:
-        DataError: Names the line and the key.
+        DataError: Names line and key of every fault.
     """
-    try:
-        lines = path.expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    file = existing_file(path)
+    if file is None:
+        raise DataError(f"{path} cannot be read: there is no such file.")
     questions: dict[str, BenchmarkQuestion] = {}
-    for number, line in numbered[:limit]:
+    faults = []
+    for number, line in numbered_lines(read_text(file))[:limit]:
         try:
-            question = _question(_parsed(line), number, path.expanduser().parent)
+            question = _question(_parsed(line), number, file.parent)
             if question.id in questions:
                 raise DataError(f"'id': another question has {question.id!r} too.")
+            questions[question.id] = question
         except DataError as error:
-            raise DataError(f"{path}, line {number}: {error}") from error
-        questions[question.id] = question
+            faults.append(f"line {number}: {error}")
+    if faults:
+        raise fault_list(str(path), faults)
     if not questions:
         raise DataError(f"{path} holds no questions.")
     return Benchmark(
@@ -62,10 +66,7 @@ def load_question_file(path: Path, limit: int | None) -> Benchmark:
 
 
 def _parsed(line: str) -> _Line:
-    try:
-        value: Any = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"it is not JSON: {error}.") from error
+    value = parsed(line)
     if not isinstance(value, dict):
         raise DataError(f"it must be an object in braces, not {json.dumps(value)[:40]}.")
     try:
@@ -77,6 +78,8 @@ def _parsed(line: str) -> _Line:
 def _problem(error: ValidationError) -> str:
     # A misspelt key is missing too: naming it as unknown tells more.
     first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    if not first["loc"]:  # JSON that Python's reader takes, but not pydantic's: half characters
+        return f"it is not JSON: {first['msg']}."
     key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         known = ", ".join(_Line.model_fields)
@@ -120,13 +123,13 @@ def _letter(answer: str, choices: tuple[str, ...]) -> str:
 
 def _image(reference: str, folder: Path) -> str:
     """An absolute path, or a web address as it is."""
-    path = folder / Path(reference).expanduser()
-    if path.is_file():
-        return str(path.resolve())
+    beside = existing_file(folder / reference) or existing_file(reference)
+    if beside is not None:
+        return str(beside.resolve())
     try:
-        reference = image_reference(reference)
+        found = image_reference(reference)
     except ImageError as error:
         raise DataError(f"'images': {error}") from error
-    if reference.startswith(("http://", "https://")) or Path(reference).is_file():
-        return reference
-    raise DataError(f"'images': there is no file {path}.")
+    if found.startswith(("http://", "https://")) or existing_file(found):
+        return found
+    raise DataError(f"'images': there is no file {shown(str(folder / reference))}.")

@@ -1,6 +1,5 @@
 """The rows of a data set: from the Hugging Face hub, from parquet files, or from JSON files."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import DataError
+from .text_files import numbered_lines, parsed, read_text
 
 Row = Mapping[str, Any]
 
@@ -119,18 +119,29 @@ def _is_of(file: Path, split: str) -> bool:
 
 def _json_rows(file: Path) -> list[dict[str, Any]]:
     """The objects of a JSON list or of JSON lines; each also says which file it is from."""
-    text = file.read_text(encoding="utf-8")
-    try:
-        rows = json.loads(text) if text.lstrip().startswith("[") else _json_lines(text)
-    except ValueError as error:
-        raise DataError(f"{file} is neither a JSON list nor JSON lines: {error}.") from error
+    text = read_text(file)
+    rows = _listed(file, text) if text.lstrip().startswith("[") else _lines(file, text)
     if not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{file} must hold objects, one a question.")
     return [{"file": file.stem, **row} for row in rows]
 
 
-def _json_lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+def _listed(file: Path, text: str) -> list[Any]:
+    try:
+        rows: list[Any] = parsed(text)
+    except DataError as error:
+        raise DataError(f"{file} begins like a JSON list, but {error}") from error
+    return rows
+
+
+def _lines(file: Path, text: str) -> list[Any]:
+    rows = []
+    for number, line in numbered_lines(text):
+        try:
+            rows.append(parsed(line))
+        except DataError as error:
+            raise DataError(f"{file}, line {number}: {error}") from error
+    return rows
 
 
 def _undecoded(table: Any) -> Any:

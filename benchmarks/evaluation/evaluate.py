@@ -1,12 +1,15 @@
 """An evaluation: a benchmark, a pair and strategies in; a folder of results out."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ...configs import ConfigError, PromptsConfig
 from ...graph import create_strategy
+from ...models.images import ImageError
 from ...models.pairs import Pair
 from ...records.json_files import write_json, write_lines
 from ..metrics import score
@@ -14,7 +17,7 @@ from ..question import Benchmark, BenchmarkQuestion
 from .call_store import CallStore
 from .model_identity import model_identity
 from .ray_engine import RayEngine, RayReplicas
-from .results import Result, failures
+from .results import Result, failures, question_content
 from .runner import OnProgress, Runner
 from .shared_calls import SharedCalls
 from .stored_model import StoredModel
@@ -61,6 +64,7 @@ async def evaluate(
     *,
     prompts: PromptsConfig | None = None,
     concurrency: int = 8,
+    on_stored: Callable[[int], None] = lambda _: None,
     on_progress: OnProgress = lambda _: None,
     replicas: RayReplicas | None = None,
 ) -> Evaluation:
@@ -71,20 +75,25 @@ async def evaluate(
         pair: The models.
         strategies: Names of strategies.
         folder: Holds the store of calls, and gets the files. It belongs to one benchmark, pair
-            and wording for good.
+            and wording for good, and its files never hold less than before.
         prompts: The wording; None for the pair's.
         concurrency: Runs at a time; on Ray, in each replica.
+        on_stored: Called once, with the number of calls that are stored already.
         on_progress: Called with every result.
         replicas: Who answers instead of this process; made of the same pair.
 
     Raises:
-        ConfigError: The folder belongs to another evaluation or is in use, a strategy is unknown,
-            the extra `benchmarks` is not installed, or there is no room for the replicas.
+        ConfigError: The folder belongs to another evaluation, has results of questions that are
+            not asked now, is in use, or cannot be written; a strategy is unknown; the extra
+            `benchmarks` is not installed; or there is no room for the replicas.
         ModelError: A model's weights cannot be found.
     """
     wording = pair.prompts if prompts is None else prompts
+    check_scoring(benchmark)
     with CallStore(folder) as store:
         models = _claim(store, benchmark, pair, wording)
+        _check_all_asked(folder, benchmark)
+        on_stored(sum(store.count_calls().values()))
         calls = SharedCalls(store)
         small = StoredModel(pair.small, calls, "small", models["small"])
         large = StoredModel(pair.large, calls, "large", models["large"])
@@ -110,20 +119,22 @@ async def evaluate(
         )
 
 
-def claim(
+@contextmanager
+def claimed(
     folder: Path, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
-) -> dict[str, dict[str, Any]]:
-    """Make sure that a folder belongs to an evaluation, and note it in a new one.
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Make sure that a folder belongs to an evaluation, note it in a new one, and hold it.
 
-    Returns:
+    Yields:
         What tells the two models from others, by role.
 
     Raises:
         ConfigError: As for `evaluate`.
         ModelError: As for `evaluate`.
     """
+    check_scoring(benchmark)
     with CallStore(folder) as store:
-        return _claim(store, benchmark, pair, prompts)
+        yield _claim(store, benchmark, pair, prompts)
 
 
 def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -169,7 +180,6 @@ def check_scoring(benchmark: Benchmark) -> None:
 def _claim(
     store: CallStore, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
 ) -> dict[str, dict[str, Any]]:
-    check_scoring(benchmark)
     models = {"small": model_identity(pair.small), "large": model_identity(pair.large)}
     store.claim(
         {
@@ -179,4 +189,27 @@ def _claim(
             "prompts": prompts.model_dump(mode="json"),
         }
     )
+    contents = {}
+    for question in benchmark.questions:
+        try:
+            contents[question.id] = question_content(question)
+        except ImageError:  # it fails by itself, and is asked again when its picture is there
+            continue
+    store.claim_questions(contents)
     return models
+
+
+def _check_all_asked(folder: Path, benchmark: Benchmark) -> None:
+    """Make sure that no result of a finished evaluation would be lost from the files."""
+    try:
+        lines = (folder / QUESTIONS_FILE).read_text(encoding="utf-8").split("\n")
+        before = {json.loads(line)["id"] for line in lines if line}
+    except (OSError, ValueError, KeyError, TypeError):  # nothing that could be lost
+        return
+    left_out = before - {question.id for question in benchmark.questions}
+    if left_out:
+        raise ConfigError(
+            f"The folder {str(folder)!r} holds results of {len(before)} questions, and "
+            f"{len(left_out)} of them are not asked now: ask them too (leave --limit out or raise "
+            "it, with the same --split and --data), or name another folder with --out."
+        )

@@ -102,10 +102,26 @@ def question_key(question: BenchmarkQuestion) -> str:
     Raises:
         ImageError: A picture cannot be read.
     """
-    content = [
-        graph_input(question) | {"images": [_content_hash(image) for image in question.images]},
-        _code_hash(),
-    ]
+    return _hashed([_asked(question), _code_hash()])
+
+
+def question_content(question: BenchmarkQuestion) -> str:
+    """What is asked, hashed: text, choices, type and pictures, but neither id nor answers.
+
+    Raises:
+        ImageError: A picture cannot be read.
+    """
+    return _hashed(_asked(question))
+
+
+def _asked(question: BenchmarkQuestion) -> dict[str, Any]:
+    return {
+        **graph_input(question),
+        "images": [_content_hash(image) for image in question.images],
+    }
+
+
+def _hashed(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

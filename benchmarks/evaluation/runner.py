@@ -117,6 +117,9 @@ class Runner:
         Returns:
             A result for each question and strategy, in the questions' order; of strategies that
             only former evaluations asked, those that the store holds.
+
+        Raises:
+            StoreError: Answers cannot be stored any more; no call is made after the first such one.
         """
         self._results, self._done, self._fresh = [], 0, 0
         self._total = len(questions) * len(self._graphs)
@@ -134,10 +137,7 @@ class Runner:
         if self._engine is not None:
             await self._engine.run(waiting, self._finish)
         else:
-            runs = iter(waiting)
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._concurrency, len(waiting))):
-                    workers.create_task(self._work(runs))
+            await self._work_together(waiting)
         place = {question.id: number for number, question in enumerate(questions)}
         order = {name: number for number, name in enumerate([*self._graphs, *others])}
         return sorted(self._results, key=lambda one: (place[one["id"]], order[one["strategy"]]))
@@ -160,6 +160,15 @@ class Runner:
             for strategy in strategies
         ]
 
+    async def _work_together(self, waiting: Sequence[Run]) -> None:
+        runs = iter(waiting)
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._concurrency, len(waiting))):
+                    workers.create_task(self._work(runs))
+        except ExceptionGroup as group:  # what stopped one of them has stopped all
+            raise group.exceptions[0] from None
+
     async def _work(self, runs: Iterator[Run]) -> None:
         for run in runs:
             question = run.questions[0]
@@ -168,6 +177,8 @@ class Runner:
             self._finish(run, result, fresh=True)
 
     def _finish(self, run: Run, result: Result, *, fresh: bool) -> None:
+        if self._store.fault is not None:  # to the run, this was a model that failed
+            raise self._store.fault
         if result["error"] is None:
             self._store.add_result(run.strategy, run.key, result)
         self._report(run, result, fresh=fresh)

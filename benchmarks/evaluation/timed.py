@@ -1,13 +1,14 @@
 """Runs strategies for real, warm and without a store, and says how long they take.
 
-Several strategies run in turn in one process, so that ratios of their times come from one run.
-Between two of them, models that keep prompts forget them, where they can be told to; where not,
-`cached_tokens` shows what a strategy found there.
+All strategies answer a question, or as many as are asked at a time, before any goes on to the
+next: what else the machine does then weighs on all alike, and so does its warming up. Who is first
+changes from one to the next. Before each turn, models that keep prompts forget them, where they can
+be told to; where not, `cached_tokens` shows what a strategy found there.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ...nodes.state import MAIInput, ModelCall
@@ -36,7 +37,7 @@ class TimedRun:
         strategy: Its name.
         results: A result for each question, in order; their calls' seconds are measured.
         question_seconds: How long each question took, in order.
-        seconds: From the first question to the last answer.
+        seconds: The sum over its turns, each from the first question to the last answer.
     """
 
     def __init__(self, strategy: str) -> None:
@@ -59,62 +60,55 @@ def time_strategies(
     concurrency: int = 1,
     on_answer: OnAnswer = lambda *_: None,
 ) -> list[TimedRun]:
-    """Time each strategy on all questions, one strategy after the other.
+    """Time each strategy on all questions, in turn.
 
     Args:
         graphs: Each strategy's graph, by name, with models that are not stored.
         questions: What is asked.
-        models: The models, to make them forget prompts before each strategy.
-        concurrency: Questions at a time; 1 measures what one user waits for.
+        models: The models, to make them forget prompts before each turn; that takes no time.
+        concurrency: Questions at a time, and in a turn; 1 measures what one user waits for.
         on_answer: Called after every answer with the run, and how many of how many are there.
     """
-    inputs = [graph_input(question) for question in questions]
-
     forgetful = [model for model in models if isinstance(model, ForgetsPrefixes)]
+    runs = [TimedRun(name) for name in graphs]
 
-    async def run() -> list[TimedRun]:
+    def take_turns() -> Iterator[tuple[TimedRun, Sequence[BenchmarkQuestion]]]:
+        for number, start in enumerate(range(0, len(questions), concurrency)):
+            first = number % len(runs)
+            for run in [*runs[first:], *runs[:first]]:
+                yield run, questions[start : start + concurrency]
+
+    async def time_all() -> None:
         for graph in graphs.values():  # all weights are loaded before the first is timed
-            for given in inputs[:WARM_UP]:
-                await _answer(graph, given)
-        runs = []
-        for name, graph in graphs.items():
+            for question in questions[:WARM_UP]:
+                await _answer(graph, graph_input(question))
+        for run, asked in take_turns():
             for model in forgetful:
                 model.forget_prefixes()
-            runs.append(await _time(name, graph, questions, concurrency, on_answer))
-        return runs
+            await _time(run, graphs[run.strategy], asked)
+            for done in range(len(run.results) - len(asked), len(run.results)):
+                on_answer(run, done + 1, len(questions))
 
-    return asyncio.run(run())
+    asyncio.run(time_all())
+    return runs
 
 
-async def _time(
-    strategy: str,
-    graph: Any,
-    questions: Sequence[BenchmarkQuestion],
-    concurrency: int,
-    on_answer: OnAnswer,
-) -> TimedRun:
-    run = TimedRun(strategy)
-    seats = asyncio.Semaphore(concurrency)
-    done = 0
+async def _time(run: TimedRun, graph: Any, questions: Sequence[BenchmarkQuestion]) -> None:
+    """One turn: ask all at once, and note what came of it."""
 
     async def ask(question: BenchmarkQuestion) -> tuple[Result, float]:
-        nonlocal done
-        async with seats:
-            start = time.perf_counter()
-            output = await _answer(graph, graph_input(question))
-            seconds = time.perf_counter() - start
-        done += 1
-        on_answer(run, done, len(questions))
+        start = time.perf_counter()
+        output = await _answer(graph, graph_input(question))
+        seconds = time.perf_counter() - start
         if isinstance(output, Exception):
-            return failed(question.id, strategy, output), seconds
-        return finished(question.id, strategy, output), seconds
+            return failed(question.id, run.strategy, output), seconds
+        return finished(question.id, run.strategy, output), seconds
 
     start = time.perf_counter()
     answered = await asyncio.gather(*map(ask, questions))
-    run.seconds = time.perf_counter() - start
-    run.results = [result for result, _ in answered]
-    run.question_seconds = [seconds for _, seconds in answered]
-    return run
+    run.seconds += time.perf_counter() - start
+    run.results += [result for result, _ in answered]
+    run.question_seconds += [seconds for _, seconds in answered]
 
 
 async def _answer(graph: Any, given: MAIInput) -> Any:

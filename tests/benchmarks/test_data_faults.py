@@ -123,7 +123,9 @@ def test_what_cannot_be_loaded_is_said(tmp_path, name, options, message):
     ("file", "content", "message"),
     [
         ("a.parquet", "no parquet", "cannot be read as parquet"),
-        ("a.json", "[{", "is neither a JSON list nor JSON lines"),
+        ("a.json", "[{", "a.json begins like a JSON list, but it is not JSON"),
+        ("a.json", "[" * 100_000, "but it is nested too deeply"),
+        ("a.jsonl", '{"a": 1}\n{', "a.jsonl, line 2: it is not JSON"),
         ("a.jsonl", "[1]", "must hold objects, one a question."),
         ("a.txt", "", "holds no parquet, JSON or JSON Lines files."),
         ("a.jsonl", "", "holds no questions."),

@@ -1,3 +1,4 @@
+import codecs
 import json
 
 import public_files as files
@@ -16,7 +17,8 @@ def write(tmp_path):
     def written(*lines):
         path = tmp_path / "mine.jsonl"
         path.write_text(
-            "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+            "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines),
+            encoding="utf-8",
         )
         return path
 
@@ -91,6 +93,15 @@ def test_questions_of_ones_own(write, tmp_path):
             "'answer_type': a question with choices is a choice, not number.",
         ),
         ({**PLAIN, "id": "1"}, "'id': another question has '1' too."),
+        ("[" * 100_000, "it is nested too deeply."),
+        ({**PLAIN, "group": {"a": "x"}, "images": "x" * 5_000}, "'images': there is no file "),
+        ({**PLAIN, "images": "~nosuchuser/x.png"}, "'images': The home folder in '~nosuchuser/x"),
+        ({**PLAIN, "images": "a\0.png"}, "'images': there is no file "),
+        (json.dumps(PLAIN).replace("How", "\\ud800"), "it is not JSON: "),
+        (json.dumps(PLAIN).replace("How", "\\ud800\\ud800"), "it is not JSON: "),
+        ({**PLAIN, "answers": float("nan")}, "'answers': "),
+        ("null", "it must be an object in braces, not null."),
+        ('{"question": 1' + "0" * 5_000 + "}", "it is not JSON: "),
     ],
 )
 def test_a_fault_is_named_with_its_line_and_key(write, line, message):
@@ -105,3 +116,44 @@ def test_a_file_that_is_not_there_or_holds_nothing(write, tmp_path):
         load(tmp_path / "gone.jsonl")
     with pytest.raises(DataError, match="holds no questions"):
         load(write(""))
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b", "\u001c"])
+def test_only_line_feeds_end_a_line(write, separator):
+    text = f"How many{separator}stars are there?"
+    raw = json.dumps({**PLAIN, "question": text}, ensure_ascii=False)
+    assert load(write(raw, PLAIN)).questions[0].question == text
+
+
+def test_windows_files_are_read(write):
+    path = write(PLAIN, PLAIN)
+    data = path.read_bytes().replace(b"\n", b"\r\n")
+    path.write_bytes(codecs.BOM_UTF8 + data)
+    assert len(load(path).questions) == 2
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("utf-16", "mine.jsonl is UTF-16; save it as UTF-8."),
+        ("utf-16-le", "mine.jsonl, line 2: it is not UTF-8; save the file as UTF-8."),
+        ("latin-1", "mine.jsonl, line 2: it is not UTF-8; save the file as UTF-8."),
+    ],
+)
+def test_another_encoding_is_named_with_its_line(write, encoding, said):
+    path = write(PLAIN, json.dumps({**PLAIN, "question": "Größer?"}, ensure_ascii=False))
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    with pytest.raises(DataError) as raised:
+        load(path)
+    assert said in str(raised.value)
+
+
+def test_faults_come_together(write):
+    path = write(PLAIN, "{", *[{**PLAIN, "answers": 3}] * 12)
+    with pytest.raises(DataError) as raised:
+        load(path)
+    lines = str(raised.value).splitlines()
+    assert lines[0] == f"{path}:"
+    assert lines[1].startswith("line 2: it is not JSON")
+    assert [line.partition(":")[0] for line in lines[2:11]] == [f"line {n}" for n in range(3, 12)]
+    assert lines[11:] == ["and 3 more."]

@@ -158,3 +158,14 @@ def test_held_out_questions_are_the_same_every_time(tmp_path):
     assert [one.question.kind for one in first[: len(KINDS)]] == list(KINDS)
     for one, other in zip(first, second, strict=True):
         assert Path(one.image).read_bytes() == Path(other.image).read_bytes()
+
+
+@pytest.mark.parametrize("damage", [lambda _: b"", lambda data: data[:-20], lambda data: data[:60]])
+def test_a_picture_that_is_not_whole_is_drawn_again(tmp_path, damage):
+    whole = [Path(one.image).read_bytes() for one in held_out(tmp_path, count=3)]
+    kept, broken = tmp_path / "00000.png", tmp_path / "00001.png"
+    broken.write_bytes(damage(whole[1]))
+    written = kept.stat().st_mtime_ns
+    again = held_out(tmp_path, count=3)
+    assert [Path(one.image).read_bytes() for one in again] == whole
+    assert kept.stat().st_mtime_ns == written

@@ -5,14 +5,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from langgraph_mai import load_pair
+from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
+from langgraph_mai.benchmarks.evaluation.evaluate import claimed
 from langgraph_mai.configs import load_prompts
 from langgraph_mai.tools.cli import app
 
@@ -89,8 +95,106 @@ def test_an_evaluation_leaves_its_files(eleven):
 
 def test_again_it_makes_no_call_and_ends_with_the_same_results(eleven):
     before = results(eleven)
-    assert evaluated(eleven, "--limit", "11", "--strategy", "all")["calls_made"] == 0
+    words = ("--limit", "11", "--strategy", "all", "--json")
+    done = mai("evaluate", "shapes", "--out", str(eleven), *words)
+    said = json.loads(done.stdout)
+    stored = sum(said["calls_stored"].values())
+    assert said["calls_made"] == 0
+    assert done.stderr == f"{stored} calls already stored; going on.\n"
     assert results(eleven) == before
+
+
+def test_fewer_questions_take_no_result_away(eleven):
+    files = {path.name: path.read_bytes() for path in eleven.glob("*.json*")}
+    words = ["evaluate", "shapes", "--out", str(eleven), "--strategy", "small_direct"]
+    done = mai(*words, "--limit", "5")
+    assert done.exit_code == 2
+    assert "holds results of 11 questions, and 6 of them are not asked now" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    # They may be timed, in files of their own.
+    assert mai(*words, "--limit", "2", "--timed", "--json").exit_code == 0
+    assert {name: (eleven / name).read_bytes() for name in files} == files
+
+
+def test_other_questions_of_the_same_name_do_not_mix_into_a_folder(tmp_path):
+    Image.new("RGB", (96, 96), "red").save(tmp_path / "red.png")
+    out = tmp_path / "out"
+
+    def asked(*lines: dict):
+        file = tmp_path / "mine.jsonl"
+        every = [{"images": "red.png", "answers": "no"} | line for line in lines]
+        file.write_text("".join(json.dumps(line) + "\n" for line in every))
+        words = ["evaluate", "own", "--data", str(file), "--strategy", "large_direct"]
+        return mai(*words, "--out", str(out))
+
+    star, ball = {"question": "Is there a star?"}, {"question": "Is there a ball?"}
+    assert asked(star, ball).exit_code == 0
+    files = {path.name: path.read_bytes() for path in out.glob("*.json*")}
+    Image.new("RGB", (96, 96), "blue").save(tmp_path / "blue.png")
+    for other in ({"question": "Is there a ring?"}, ball | {"images": "blue.png"}):
+        done = asked(star, other)
+        assert done.exit_code == 2
+        assert "In this folder '2' is the id of another question" in done.stderr
+    assert {name: (out / name).read_bytes() for name in files} == files
+    # Right answers may be corrected, and questions added.
+    assert asked(star | {"answers": "yes"}, ball, {"question": "Is it red?"}).exit_code == 0
+    assert len(results(out)) == 3
+
+
+def test_pictures_on_the_web_are_fetched_if_that_is_allowed(tmp_path, web):
+    address, requests = web
+    file = tmp_path / "mine.jsonl"
+    line = {"question": "Is there a star?", "images": f"{address}/red.png", "answers": "no"}
+    file.write_text(json.dumps(line) + "\n" + json.dumps(line | {"question": "Is it red?"}))
+    words = ["evaluate", "own", "--data", str(file), "--strategy", "large_direct"]
+    out = tmp_path / "out"
+    done = mai(*words, "--out", str(out))
+    assert done.exit_code == 1
+    assert "was not fetched because downloads are off; set allow_fetch=True" in done.stderr
+    assert requests == []
+    for _ in range(2):
+        done = mai(*words, "--out", str(out), "--allow-fetch")
+        assert done.exit_code == 0, done.output
+        assert requests == ["/red.png"]
+    file.write_text(json.dumps(line | {"images": f"{address}/gone.png"}))
+    done = mai(*words, "--out", str(tmp_path / "new"), "--allow-fetch")
+    assert done.exit_code == 2
+    assert f"question 1: '{address}/gone.png' was answered with HTTP status 404" in done.stderr
+
+
+@pytest.fixture
+def web():
+    """A web server with one picture: its address, and the paths that were asked for."""
+    requests = []
+    stream = BytesIO()
+    Image.new("RGB", (96, 96), "red").save(stream, "PNG")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            requests.append(self.path)
+            self.send_response(200 if self.path == "/red.png" else 404)
+            self.end_headers()
+            self.wfile.write(stream.getvalue())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", requests
+        server.shutdown()
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "/proc/x/y", "x" * 300])
+def test_a_folder_that_cannot_be_is_bad_input(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    for more in ((), ("--timed",)):
+        done = mai("evaluate", "shapes", "--limit", "1", "--out", out, *more)
+        assert done.exit_code == 2
+        assert f"'{out}' cannot be written (" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_more_questions_cost_only_their_own_calls(eleven, tmp_path):
@@ -204,6 +308,18 @@ def test_timed_runs_make_every_call_and_store_none(tmp_path):
     assert median <= found["mai", "seconds_per_question.p95"]["value"]
     lines = (tmp_path / "timed.jsonl").read_text().splitlines()
     assert len(lines) == 8
+    load = json.loads((tmp_path / "timed-run.json").read_text())["machine_load"]
+    assert load["before"]["cores"] == load["after"]["cores"] >= 1
+
+
+def test_nothing_else_runs_in_a_folder_while_it_is_timed(tmp_path):
+    pair = load_pair()
+    shapes = load_benchmark("shapes", limit=1, folder=tmp_path)
+    with claimed(tmp_path, shapes, pair, pair.prompts):
+        for more in ((), ("--timed",)):
+            done = mai("evaluate", "shapes", "--limit", "1", "--out", str(tmp_path), *more)
+            assert done.exit_code == 2
+            assert "Another evaluation is running in" in done.stderr
 
 
 def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):

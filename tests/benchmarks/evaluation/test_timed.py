@@ -1,11 +1,17 @@
+import asyncio
+
 from fakes import PROMPTS, ScriptedModel, models
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from langgraph_mai import create_strategy
+from langgraph_mai.benchmarks.evaluation.machine_load import MachineLoad, machine_load
 from langgraph_mai.benchmarks.evaluation.timed import WARM_UP, time_strategies
 from langgraph_mai.benchmarks.evaluation.timing import timed_lines, timing_records
 from langgraph_mai.benchmarks.question import BenchmarkQuestion
 
 STRATEGIES = ("mai", "large_direct")
+CALL = {"role": "large", "style": "direct", "text": "yes", "seconds": 0.0, "error": None}
 
 
 class Forgetful(ScriptedModel):
@@ -57,12 +63,67 @@ def test_calls_and_tokens_by_role_and_style_add_up():
     assert seen["large_direct", "calls"] == 4
 
 
-def test_models_forget_prompts_between_strategies():
+def test_models_forget_prompts_before_every_turn():
     small, large = models("direct", kind=Forgetful)
     time_strategies(graphs(small, large), questions(2), models=(small, large))
-    assert small.styles.count("forget") == large.styles.count("forget") == 2
-    # Once after the warm-up, and once before the second strategy.
-    assert large.styles == ["direct"] * 4 + (["forget"] + ["direct"] * 2) * 2
+    warm_up = ["direct"] * 4  # fewer questions than `WARM_UP`
+    assert large.styles == warm_up + ["forget", "direct"] * 4
+    assert small.styles == ["direct"] * 2 + ["forget", "direct", *["forget"] * 3, "direct"]
+
+
+class Noting:
+    """A graph that notes who is asked what, and what runs beside it."""
+
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    async def ainvoke(self, given):
+        self.log.append((self.name, given["question"].split()[2]))
+        await asyncio.sleep(0)
+        self.log.append((self.name, "end"))
+        return {"answer": "yes", "route": "direct", "fallback": None, "calls": [CALL]}
+
+
+@given(
+    strategies=st.integers(1, 4), asked=st.integers(0, 9), concurrency=st.integers(1, 4)
+)  # fmt: skip
+@settings(max_examples=30, deadline=None)
+def test_strategies_take_turns_at_every_block_of_questions(strategies, asked, concurrency):
+    log, seen = [], []
+    names = [f"s{number}" for number in range(strategies)]
+    runs = time_strategies(
+        {name: Noting(name, log) for name in names},
+        questions(asked),
+        concurrency=concurrency,
+        on_answer=lambda run, done, total: seen.append((run.strategy, done, total)),
+    )
+    del log[: 2 * strategies * min(asked, WARM_UP)]
+    blocks = [
+        range(start, min(start + concurrency, asked)) for start in range(0, asked, concurrency)
+    ]
+    expected, order = [], []
+    for number, block in enumerate(blocks):
+        first = number % strategies
+        for name in names[first:] + names[:first]:
+            expected += [(name, str(question)) for question in block]
+            expected += [(name, "end")] * len(block)
+            order += [(name, question + 1, asked) for question in block]
+    assert log == expected
+    assert seen == order
+    for run in runs:
+        assert [result["id"] for result in run.results] == [f"q{n}" for n in range(asked)]
+        assert len(run.question_seconds) == asked
+        assert max(run.question_seconds, default=0) <= run.seconds
+
+
+def test_another_process_at_work_is_seen():
+    idle = MachineLoad(cores=4, busy_cores=2.0, load_average=9.0)
+    assert not idle.is_busy
+    assert MachineLoad(cores=4, busy_cores=2.1, load_average=0.0).is_busy
+    assert not MachineLoad(cores=4, busy_cores=None, load_average=9.0).is_busy
+    load = machine_load(0.1)
+    assert load.cores >= 1
+    assert load.busy_cores is None or 0 <= load.busy_cores <= load.cores
 
 
 def test_a_failure_is_counted_and_the_others_are_timed():
