@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ...configs import ConfigError, PromptsConfig
-from ...configs.whole_files import writing
 from ...models.images import ImageError
 from ...models.pairs import Pair
 from ...records.json_files import write_json, write_lines
@@ -105,10 +104,9 @@ async def evaluate(
         )
         results = await runner.run(benchmark.questions)
         summary = summarize(benchmark, results)
-        with writing(folder):
-            write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
-            write_lines(folder / RESULTS_FILE, results)
-            write_json(folder / SUMMARY_FILE, summary)
+        write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
+        write_lines(folder / RESULTS_FILE, results)
+        write_json(folder / SUMMARY_FILE, summary)
         return Evaluation(
             results=results,
             summary=summary,
