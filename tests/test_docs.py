@@ -1,5 +1,6 @@
 """Every code block of README.md and docs/ runs; what a page says is printed is printed."""
 
+import csv
 import json
 import re
 import shlex
@@ -38,6 +39,8 @@ def test_its_other_blocks_are_known(page):
             assert json.loads(text)
         elif language == "jsonl":
             assert all(json.loads(line) for line in text.splitlines())
+        elif language == "csv":
+            assert len({len(row) for row in csv.reader(text.splitlines())}) == 1
         else:
             assert language in {"python", "bash", "text", "mermaid", ""}
 

@@ -55,8 +55,8 @@ def label_points(
             """How many marks and names it covers there; bars matter less."""
             box = _place(text, place, renderer)
             beyond = not inside.contains(box.x0, box.y0) or not inside.contains(box.x1, box.y1)
-            covered = sum(box.overlaps(one) for one in taken) + beyond
-            return _WORSE * covered + sum(box.overlaps(one) for one in lines)
+            covered = sum(bool(box.overlaps(one)) for one in taken) + beyond
+            return _WORSE * covered + sum(bool(box.overlaps(one)) for one in lines)
 
         # The first of the best, from near to far.
         best = min(((distance, side) for distance in _DISTANCES for side in _SIDES), key=disturbs)

@@ -62,21 +62,22 @@ def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
     Returns:
         A matplotlib figure; None if there is no such strategy.
     """
-    points = []
+    points, places = [], []
     for name in run.results:
         paid = run.time(name, "seconds_per_question") if cost == "time" else _tokens(run, name)
         score = run.score(name, protocol)
         if paid.value and score.value is not None:
             points.append((name, paid, score))
+            places.append((name, paid.value, 100 * score.value))
     if not points:
         return None
     figure, axes = _figure(8.0, 5.0)
     axes.set_xscale("log")
-    for name, paid, score in points:
+    for (name, x, y), (_, paid, score) in zip(places, points, strict=True):
         mai = name == "mai"
         axes.errorbar(
-            [paid.value],
-            [100 * score.value],
+            [x],
+            [y],
             xerr=_bars(paid, 1.0),
             yerr=_bars(score, 100.0),
             fmt="*" if mai else "o",
@@ -96,7 +97,7 @@ def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
     label_points(
         figure,
         axes,
-        [(name, paid.value, 100 * score.value) for name, paid, score in points],
+        places,
         [bar for _, paid, score in points for bar in _bar_ends(paid, score)],
     )
     return figure
