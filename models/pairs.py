@@ -44,9 +44,15 @@ class Pair:
     def models(self) -> dict[str, Any]:
         """The models that have weights of their own, by role, a "selector" among them."""
         own: dict[str, Any] = {"small": self.small, "large": self.large}
-        if self.selector is not None and self.selector is not self.small:
+        if self.selector is not None and not self.selects_by_small:
             own["selector"] = self.selector
         return own
+
+    @property
+    def selects_by_small(self) -> bool:
+        """Whether the small model gives the attention for sparse transfer."""
+        selector: object = self.selector
+        return selector is self.small
 
 
 def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -> Pair:

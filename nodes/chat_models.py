@@ -40,7 +40,8 @@ def gives_attention(model: Any) -> GivesAttention | None:
     A wrapper that gives it itself goes first; of a model with fallbacks, its first one counts.
     """
     if isinstance(model, RunnableBindingBase):
-        if isinstance(model, GivesAttention) and type(model) is not RunnableBinding:
+        # LangChain's own hands on what its model has, but for a deeper one.
+        if not isinstance(model, RunnableBinding) and isinstance(model, GivesAttention):
             return model
         return gives_attention(model.bound)
     if isinstance(model, RunnableWithFallbacks):

@@ -69,9 +69,11 @@ def read_strategies(
         UsageError: No such strategy or transfer, or sparse transfer where nothing is transferred.
     """
     chosen = _known(named)
+    # Without a value of an option, the pair's counts.
+    given = product(layers or (None,), shares or (None,), keeps or (None,))
     ways = [
         read_transfer(transfer, of_pair, layer=layer, share=share, keep=keep)
-        for layer, share, keep in product(layers or [None], shares or [None], keeps or [None])
+        for layer, share, keep in given
     ]
     sparse = [way for way in ways if isinstance(way, SparseTransfer)]
     if not sparse:

@@ -61,14 +61,14 @@ class StoredPair:
             return StoredModel(chat, calls, role, models[role], attention(chat, role, role))
 
         small, large = model(pair.small, "small"), model(pair.large, "large")
-        own = "small" if pair.selector is pair.small else "selector"
+        own = "small" if pair.selects_by_small else "selector"
         selector = attention(pair.selector, "large", own)
         return cls(small, large, tuple(passes), selector)
 
     @property
     def made(self) -> int:
         """Calls and passes that the models themselves were asked for, failed ones included."""
-        return sum(one.made for one in (self.small, self.large, *self.passes))
+        return self.small.made + self.large.made + sum(one.made for one in self.passes)
 
     def graph(self, name: str, prompts: PromptsConfig) -> Any:
         """The graph of a strategy, by its variant's name.

@@ -55,8 +55,8 @@ class TimingRecord(TypedDict):
     strategy: str
     name: str
     value: FiniteFloat | None
-    low: FiniteFloat | None
-    high: FiniteFloat | None
+    low: NotRequired[FiniteFloat | None]
+    high: NotRequired[FiniteFloat | None]
     questions: int
 
 

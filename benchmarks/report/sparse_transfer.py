@@ -59,11 +59,11 @@ def sparse_transfer(runs: Sequence[Evaluated], protocol: str) -> Table:
 def _sparse_row(run: Evaluated, variant: Variant, protocol: str) -> tuple[Cell, ...]:
     found = selections(run, variant.name)
     clusters, made = run.clusters(list(found)), list(found.values())
-    read = {one["layer"] for one in made} | {variant.sparse and variant.sparse.layer}
-    layers = sorted(layer for layer in read if layer is not None)
     parts = [one["kept_tokens"] / max(1, one["reasoning_tokens"]) for one in made]
     held = [one["reached"] for one in made if one["reached"] is not None]
     sparse = variant.sparse or SparseTransfer()
+    read = {sparse.layer, *(one["layer"] for one in made)}
+    layers = sorted(layer for layer in read if layer is not None)
     return (
         run.benchmark.name,
         variant.strategy,
