@@ -1,10 +1,10 @@
 """Writes what was measured: JSON, a Markdown table, a plot, and how it came about."""
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..configs.whole_files import write_whole, writing
 from ..records.record import Record, write_records
 from ..records.run_record import write_run_record
 
@@ -15,17 +15,6 @@ GOALS: dict[str, tuple[str, float]] = {
     "speedup_32_over_1": ("at least", 4.0),
 }
 """What the figures should be."""
-
-
-def make_folder(out: Path) -> None:
-    """Make a folder for results, and see that files can be written into it.
-
-    Raises:
-        OSError: It cannot be made, or written into.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=out):
-        pass
 
 
 def write_speed(out: Path, records: Sequence[Record], **settings: Any) -> list[Path]:
@@ -40,14 +29,14 @@ def write_speed(out: Path, records: Sequence[Record], **settings: Any) -> list[P
         The files.
 
     Raises:
-        OSError: They cannot be written.
+        ConfigError: They cannot be written.
     """
-    make_folder(out)
     write_records(out / "bench.json", records)
-    (out / "bench.md").write_text(markdown(records) + "\n", encoding="utf-8")
+    write_whole(out / "bench.md", markdown(records) + "\n")
     write_run_record(out, settings=settings)
     files = [out / name for name in ("bench.json", "bench.md", "run.json")]
-    return [*files, *_plot(out / "bench.png", records)]
+    with writing(out):
+        return [*files, *_plot(out / "bench.png", records)]
 
 
 def markdown(records: Sequence[Record]) -> str:

@@ -5,30 +5,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..configs.whole_files import write_whole
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write one JSON value.
 
     Raises:
-        OSError: It cannot be written; the file is as it was.
+        ConfigError: It cannot be written; the file is as it was.
     """
-    _replace(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_lines(path: Path, values: Iterable[Any]) -> None:
     """Write a JSON value a line.
 
     Raises:
-        OSError: They cannot be written; the file is as it was.
+        ConfigError: They cannot be written; the file is as it was.
     """
-    _replace(path, "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(f"{path.name}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    write_whole(path, "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))

@@ -47,6 +47,6 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
     """Write figures as a list of flat JSON objects.
 
     Raises:
-        OSError: They cannot be written.
+        ConfigError: They cannot be written.
     """
     write_json(path, [record.as_dict() for record in records])

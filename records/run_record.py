@@ -45,7 +45,7 @@ def write_run_record(
         **facts: What else is known, as JSON values, paths or texts.
 
     Raises:
-        OSError: It cannot be written.
+        ConfigError: It cannot be written.
     """
     words = ["mai", *sys.argv[1:]] if command is None else command
     record = {

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..configs import ConfigError
+from ..configs.whole_files import check_folder
 from .ask import import_local_models
-from .errors import UsageError, reports_errors
+from .errors import reports_errors
 from .exit_codes import RUN_FAILED
 from .options import Debug, Json, PairName
 from .output import print_json
@@ -40,7 +42,7 @@ def bench(
     from .rendering import Progress
 
     if out is not None:
-        _make_folder(out)
+        check_folder(out)  # the measurement takes minutes and would be lost
 
     with tempfile.TemporaryDirectory() as pictures, Progress() as progress:
         records = measure_speed(loaded, Path(pictures), questions, progress.replace)
@@ -52,31 +54,14 @@ def bench(
         _write(out, records, pair=pair, questions=questions)
 
 
-def _make_folder(out: Path) -> None:
-    """Before the measurement, which takes minutes and would be lost."""
-    from ..benchmarks.speed_report import make_folder
-
-    try:
-        if out.is_file():
-            raise UsageError(f"{str(out)!r} is a file; name a folder for --out.")
-        make_folder(out)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise UsageError(
-            f"Nothing can be written to {str(out)!r} ({reason}); name another folder for --out."
-        ) from error
-
-
 def _write(out: Path, records: "list[Record]", **settings: Any) -> None:
     from ..benchmarks.speed_report import write_speed
 
     try:
         files = write_speed(out, records, **settings)
-    except OSError as error:
+    except ConfigError as error:
         typer.echo(
-            f"The figures above could not be written to {str(out)!r} "
-            f"({error.strerror or type(error).__name__}); copy them from here.",
-            err=True,
+            f"The figures above could not be written; copy them from here. {error}", err=True
         )
         raise typer.Exit(RUN_FAILED) from error
     if not any(file.suffix == ".png" for file in files):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import load_pair_config, load_prompts
-from ..configs.whole_files import check_folder, writing
+from ..configs.whole_files import check_folder
 from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
 from .exit_codes import RUN_FAILED
@@ -215,8 +215,7 @@ def _evaluate(
         ],
         "failed_calls": found.failed_calls,
     }
-    with writing(folder):
-        write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
+    write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
     return done | {"summary": found.summary}
 
 
@@ -256,9 +255,8 @@ def _time(
         )
         load["after"] = machine_load()
         records = timing_records(runs)
-        with writing(folder):
-            write_json(folder / TIMING_FILE, records)
-            write_lines(folder / TIMED_FILE, timed_lines(runs))
+        write_json(folder / TIMING_FILE, records)
+        write_lines(folder / TIMED_FILE, timed_lines(runs))
     done: dict[str, Any] = {
         "benchmark": benchmark.name,
         "pair": pair.name,
@@ -273,10 +271,9 @@ def _time(
             if result["error"]
         ],
     }
-    with writing(folder):
-        write_run_record(
-            folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
-        )
+    write_run_record(
+        folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
+    )
     for when, one in load.items():
         if one.is_busy:
             progress.note(

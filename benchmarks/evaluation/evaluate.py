@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ...configs import ConfigError, PromptsConfig
-from ...configs.whole_files import writing
 from ...graph import create_strategy
 from ...models.images import ImageError
 from ...models.pairs import Pair
@@ -107,10 +106,9 @@ async def evaluate(
         )
         results = await runner.run(benchmark.questions)
         summary = summarize(benchmark, results)
-        with writing(folder):
-            write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
-            write_lines(folder / RESULTS_FILE, results)
-            write_json(folder / SUMMARY_FILE, summary)
+        write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
+        write_lines(folder / RESULTS_FILE, results)
+        write_json(folder / SUMMARY_FILE, summary)
         return Evaluation(
             results=results,
             summary=summary,

@@ -118,14 +118,8 @@ class Runner:
             A result for each question and strategy, in the questions' order; of strategies that
             only former evaluations asked, those that the store holds.
 
-        Returns:
-            A result for each question and strategy, in the questions' order; of strategies that
-            only former evaluations asked, those that the store holds.
-
         Raises:
             StoreError: Answers cannot be stored any more; no call is made after the first such one.
-
-
         """
         self._results, self._done, self._fresh = [], 0, 0
         self._total = len(questions) * len(self._graphs)

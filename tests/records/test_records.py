@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import langgraph_mai
+from langgraph_mai.configs import ConfigError
 from langgraph_mai.records.json_files import write_json, write_lines
 from langgraph_mai.records.record import Record, write_records
 from langgraph_mai.records.run_record import write_run_record
@@ -99,6 +100,6 @@ def test_files_are_written_whole_or_not_at_all(tmp_path):
         write_json(path, object())
     assert path.read_text() == '{"a": 1}\n{"b": 2}\n'
     (tmp_path / "taken.json").mkdir()
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(ConfigError, match="taken"):
         write_json(tmp_path / "taken.json", [])
     assert {file.name for file in tmp_path.iterdir()} == {"figures.jsonl", "taken.json"}

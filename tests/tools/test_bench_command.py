@@ -52,7 +52,8 @@ def test_a_file_for_out_is_bad_input(tmp_path):
     (tmp_path / "file").write_text("")
     result = mai("bench", "--out", str(tmp_path / "file"))
     assert result.exit_code == 2
-    assert "name a folder" in result.stderr
+    assert "is a file" in result.stderr
+    assert "name another folder" in result.stderr
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_measurement(tmp_path
     (tmp_path / "below").write_text("")
     result = mai("bench", "--out", str(tmp_path / name))
     assert result.exit_code == 2
-    assert "--out" in result.stderr
+    assert "name another folder" in result.stderr
     assert measured == []
 
 

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from ray_process import ENVIRONMENT, ray_process
 from typer.testing import CliRunner
 
 from langgraph_mai.benchmarks.evaluation import ray_engine
@@ -20,20 +23,20 @@ from langgraph_mai.tools.cli import app
 
 MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
 ON_RAY = ("--engine", "ray", "--replicas", "2")
+PATIENCE = 240  # seconds
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
-# Ray uses what it has deprecated itself.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+def mai(*words: str) -> tuple[int, str, str]:
+    """The command in this process: exit code, standard output and standard error."""
+    done = CliRunner().invoke(app, words)
+    return done.exit_code, done.stdout, done.stderr
 
 
-def mai(*words: str):
-    return CliRunner().invoke(app, [*words])
-
-
-def evaluated(*words: str) -> dict:
-    done = mai("evaluate", *words, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+def evaluated(run: Callable, *words: str) -> dict:
+    code, out, err = run("evaluate", *words, "--json")
+    assert code == 0, err
+    return json.loads(out)
 
 
 def results(folder: Path) -> list[dict]:
@@ -71,83 +74,107 @@ def own(tmp_path_factory) -> tuple[str, ...]:
 def local(own, tmp_path_factory) -> tuple[Path, dict]:
     """The evaluation without Ray: its folder and what it says."""
     folder = tmp_path_factory.mktemp("local")
-    return folder, evaluated(*own, "--out", str(folder))
+    return folder, evaluated(mai, *own, "--out", str(folder))
 
 
 @pytest.fixture(scope="module")
-def _ray():
-    """One Ray for all evaluations of this process, which start none of their own then."""
-    os.environ |= {
-        "RAY_AUTH_MODE": "disabled",  # else Ray leaves a token in the home
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_BACKEND_LOG_LEVEL": "fatal",
-    }
-    import ray
-
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+def on_ray():
+    """The command in a process with one Ray for all of its evaluations."""
+    with ray_process() as run:
+        yield run
 
 
-def killed(folder: Path, *words: str) -> None:
-    """An evaluation by two replicas on a Ray of its own, which is killed in the middle."""
+def kill_evaluation(folder: Path, *words: str) -> None:
+    """Kill an evaluation by two replicas, on a Ray of its own, in the middle."""
     process = subprocess.Popen(
         [*MAI, "evaluate", *words, "--out", str(folder), *ON_RAY],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"RAY_AUTH_MODE": "disabled"},
+        env=os.environ | ENVIRONMENT,
     )
-    log = folder / f"{FILE_NAME}-wal"
-    end = time.monotonic() + 240
-    while not (log.exists() and log.stat().st_size > 100_000):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "it stores nothing"
-        time.sleep(0.01)
+    wait_until_stored(folder, 80_000)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
 
+def kill_replica(folder: Path) -> None:
+    """Kill one of the replicas below this process in the middle of its work."""
+    end = time.monotonic() + PATIENCE
+    while not (replicas := own_replicas()):
+        assert time.monotonic() < end, "there are no replicas"
+        time.sleep(0.1)
+    wait_until_stored(folder, 20_000)
+    os.kill(replicas[0], signal.SIGKILL)
+
+
+def wait_until_stored(folder: Path, more: int) -> None:
+    """Wait until the log of the folder's store is so many bytes longer than now."""
+    log, end = folder / f"{FILE_NAME}-wal", time.monotonic() + PATIENCE
+    before = length(log)
+    while length(log) < before + more:
+        assert time.monotonic() < end, "it stores nothing"
+        time.sleep(0.01)
+
+
+def length(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def own_replicas() -> list[int]:
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    )
+    processes = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, *_ in processes}
+
+    def is_own(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and is_own(parents[pid]))
+
+    named = [int(pid) for pid, _, *title in processes if "ray::MapWorker" in "".join(title)]
+    return [pid for pid in named if is_own(pid)]
+
+
 @needs_ray
-@pytest.mark.usefixtures("_ray")
-def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(own, local, tmp_path):
+def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(
+    own, local, on_ray, tmp_path
+):
+    """In the run that goes on, one of the workers is killed too."""
     folder, said = local
     total = sum(said["calls_stored"].values())
     assert said["calls_made"] == total <= 4 * 9  # those that are asked alike are one call
-    killed(tmp_path, *own)
+    kill_evaluation(tmp_path, *own)
     kept = stored(tmp_path)
     assert 0 < kept < total
-    again = evaluated(*own, "--out", str(tmp_path), *ON_RAY)
+    with ThreadPoolExecutor(1) as beside:
+        killing = beside.submit(kill_replica, tmp_path)
+        again = evaluated(on_ray, *own, "--out", str(tmp_path), *ON_RAY)
+        killing.result()
     assert again["calls_made"] == total - kept
     for key in ("summary", "calls_stored", "failures", "failed_calls", "questions", "strategies"):
         assert again[key] == said[key], key
     assert results(tmp_path) == results(folder)
     # All is known now: no worker is needed to say it once more.
-    assert evaluated(*own, "--out", str(tmp_path), *ON_RAY)["calls_made"] == 0
+    assert evaluated(on_ray, *own, "--out", str(tmp_path), *ON_RAY)["calls_made"] == 0
 
 
 @needs_ray
-@pytest.mark.usefixtures("_ray")
-def test_failures_are_counted_as_without_ray(tmp_path):
+def test_failures_are_counted_as_without_ray(on_ray, tmp_path):
     away = tmp_path / "away.yaml"
     away.write_text(
         "backend: server\n"
         "small: {model: s, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
         "large: {model: l, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
     )
-    words = ("--pair", str(away), "--limit", "2", "--strategy", "mai", "--strategy", "large_direct")
-    local, on_ray = (
-        mai("evaluate", "shapes", "--out", str(tmp_path / name), "--json", *words, *more)
-        for name, more in (("local", ()), ("ray", ON_RAY))
-    )
-    assert (local.exit_code, on_ray.exit_code) == (1, 1)
-    failed = [line for line in on_ray.stderr.splitlines() if line.startswith("failed")]
-    assert len(failed) == 4, on_ray.stderr
+    words = ("evaluate", "shapes", "--pair", str(away), "--limit", "2", "--json")
+    words += ("--strategy", "mai", "--strategy", "large_direct")
+    local_code, local_out, _ = mai(*words, "--out", str(tmp_path / "local"))
+    code, out, err = on_ray(*words, "--out", str(tmp_path / "ray"), *ON_RAY)
+    assert (local_code, code) == (1, 1)
+    assert sum(line.startswith("failed") for line in err.splitlines()) == 4, err
     # Event loops word the system's reason in their own ways.
-    here, there = (
-        json.loads(re.sub(r"\(\[Errno .*?\); start", "(refused); start", done.stdout))
-        for done in (local, on_ray)
-    )
+    texts = [re.sub(r"\(\[Errno .*?\); start", "(refused); start", t) for t in (local_out, out)]
+    here, there = map(json.loads, texts)
     for key in ("failures", "calls_made", "calls_stored"):
         assert there[key] == here[key], key
     calls = [sorted(map(str, said["failed_calls"])) for said in (here, there)]
@@ -157,12 +184,12 @@ def test_failures_are_counted_as_without_ray(tmp_path):
 
 @needs_ray
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://somewhere:1", "nowhere"])
-def test_a_cluster_that_is_not_there_is_one_sentence(address, tmp_path):
+def test_a_cluster_that_is_not_there_is_one_sentence(address, on_ray, tmp_path):
     words = ("--limit", "1", "--engine", "ray", "--ray-address", address)
-    done = mai("evaluate", "shapes", "--out", str(tmp_path), *words)
-    assert done.exit_code == 2
-    assert f"The Ray cluster at '{address}' cannot be joined" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    code, _, err = on_ray("evaluate", "shapes", "--out", str(tmp_path), *words)
+    assert code == 2
+    assert f"The Ray cluster at '{address}' cannot be joined" in err
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -174,16 +201,15 @@ def test_a_cluster_that_is_not_there_is_one_sentence(address, tmp_path):
     ],
 )
 def test_options_that_do_not_go_together(words, said, tmp_path):
-    done = CliRunner().invoke(app, ["evaluate", "shapes", "--out", str(tmp_path / "out"), *words])
-    assert done.exit_code == 2
-    assert said in done.stderr
+    code, _, err = mai("evaluate", "shapes", "--out", str(tmp_path / "out"), *words)
+    assert code == 2
+    assert said in err
     assert not (tmp_path / "out").exists()
 
 
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
-    words = ["evaluate", "shapes", "--out", str(tmp_path / "out"), "--engine", "ray"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2
-    assert done.stderr.startswith("The ray engine needs Ray: pip install")
+    code, _, err = mai("evaluate", "shapes", "--out", str(tmp_path / "out"), "--engine", "ray")
+    assert code == 2
+    assert err.startswith("The ray engine needs Ray: pip install")
     assert not (tmp_path / "out").exists()
