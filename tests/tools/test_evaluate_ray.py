@@ -93,7 +93,7 @@ def kill_evaluation(folder: Path, *words: str) -> None:
         text=True,
         env=os.environ | ENVIRONMENT,
     )
-    wait_until_stored(folder, 80_000)
+    wait_until_stored(folder, 50_000)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -101,11 +101,11 @@ def kill_evaluation(folder: Path, *words: str) -> None:
 def kill_replica(folder: Path) -> None:
     """Kill one of the replicas below this process in the middle of its work."""
     end = time.monotonic() + PATIENCE
-    while not (replicas := own_replicas()):
+    while not own_replicas():
         assert time.monotonic() < end, "there are no replicas"
         time.sleep(0.1)
-    wait_until_stored(folder, 20_000)
-    os.kill(replicas[0], signal.SIGKILL)
+    wait_until_stored(folder, 1)
+    os.kill(own_replicas()[0], signal.SIGKILL)
 
 
 def wait_until_stored(folder: Path, more: int) -> None:
