@@ -34,7 +34,7 @@ def report(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write report.md, report.json, plots and disagreements here.",
+            help="Write report.md, report.json, CSV, plots and disagreements here.",
             show_default=False,
         ),
     ] = None,
@@ -58,8 +58,10 @@ def report(
     """Show what evaluations say, as tables in the paper's form."""
     from ..benchmarks.metrics import PROTOCOLS
     from ..benchmarks.report.cascade import cascade, verdict
+    from ..benchmarks.report.economy import economy, economy_csv, routes_csv
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.given import with_given
+    from ..benchmarks.report.plots import economy_plot
     from ..benchmarks.report.tables import tables
 
     if protocol not in PROTOCOLS:
@@ -68,13 +70,18 @@ def report(
     runs = [Evaluated.read(folder) for folder in folders]
     made = with_given(tables(runs, protocol), compare or [])
     said = {str(run.folder): verdict(found) for run in runs if (found := cascade(run, protocol))}
-    drawn = _plots(runs, protocol) if plots and (html or out) else [{} for _ in runs]
+    points = economy(runs, protocol)
+    draws = plots and bool(html or out)
+    drawn = _plots(runs, protocol) if draws else [{} for _ in runs]
+    overview = economy_plot(points) if draws else None
     if page_file:
         from ..benchmarks.report.page import page
 
-        page_file.write_text(page(runs, made, drawn, protocol), encoding="utf-8")
+        page_file.write_text(page(runs, made, drawn, overview, protocol), encoding="utf-8")
     if out:
-        _write(Path(out).expanduser(), runs, made, drawn, said)
+        folder = Path(out).expanduser()
+        _write(folder, runs, made, drawn, said)
+        _write_economy(folder, economy_csv(points), routes_csv(runs, protocol), overview)
     if as_json:
         print_json({"verdicts": said, "tables": records(made)})
         return
@@ -140,6 +147,17 @@ def _write(
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
     text = json.dumps(records(tables), indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _write_economy(folder: Path, points: str, routes: str | None, plot: bytes | None) -> None:
+    """What the scores cost in tokens, and the routes, as `mai simulate` takes both."""
+    (folder / "economy.csv").write_text(points, encoding="utf-8")
+    if routes:
+        (folder / "routes.csv").write_text(routes, encoding="utf-8")
+    if plot:
+        (folder / "economy.png").write_bytes(plot)
+        with (folder / "report.md").open("a", encoding="utf-8") as file:
+            file.write("\n![economy](economy.png)\n")
 
 
 def _file_to_write(name: str | None) -> Path | None:

@@ -1,11 +1,13 @@
-"""Plots of an evaluation, as PNG files: accuracy against cost, and the routes."""
+"""Plots of evaluations, as PNG files: accuracy against cost, the routes, the token economy."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from ...configs import ConfigError
 from ..estimates import Estimate, mean
 from .cascade import cascade
+from .economy import EconomyPoint, output_tokens
 from .evaluated import Evaluated
 
 _COLORS = {"small": "#d98032", "large": "#3f6fb5", "full": "#7a5aa6", "mai": "#2c8c4b"}
@@ -29,6 +31,61 @@ def plots(run: Evaluated, protocol: str = "typed") -> dict[str, bytes]:
     return {name: png for name, png in made.items() if png is not None}
 
 
+def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
+    """Score against mean output tokens, a line a model over its styles (Figure 1 b to d).
+
+    Args:
+        points: What `economy` found; each benchmark has a part of its own.
+
+    Returns:
+        A PNG file, None if there are no points.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    benchmarks = list(dict.fromkeys(point.benchmark for point in points))
+    if not benchmarks:
+        return None
+    figure, grid = _figure(5.2 * len(benchmarks), 4.6, len(benchmarks))
+    parts = grid if len(benchmarks) > 1 else [grid]
+    for axes, benchmark in zip(parts, benchmarks, strict=True):
+        axes.set_xscale("log")
+        axes.margins(x=0.15, y=0.1)
+        _label_decades(axes.xaxis)
+        shown = [point for point in points if point.benchmark == benchmark]
+        for model in dict.fromkeys(point.model for point in shown):
+            _draw_model(axes, [point for point in shown if point.model == model])
+        _label(
+            axes, [(one.style, one.tokens.value, 100 * (one.score.value or 0.0)) for one in shown]
+        )
+        axes.set_xlabel("output tokens a question (log)")
+        axes.set_title(benchmark)
+        axes.grid(alpha=0.25, which="both")
+        axes.legend(fontsize=8, loc="best")
+    parts[0].set_ylabel("score (%)")
+    return _png(figure)
+
+
+def _draw_model(axes: Any, points: Sequence[EconomyPoint]) -> None:
+    """A model's styles, joined; what a pair does together, as single marks."""
+    together = points[0].role == "pair"
+    points = sorted(points, key=lambda point: point.tokens.value or 0.0)
+    costs = [point.tokens.value for point in points]
+    scores = [100 * (point.score.value or 0.0) for point in points]
+    axes.plot(
+        costs,
+        scores,
+        marker="*" if together else "o",
+        markersize=12 if together else 6,
+        linestyle="none" if together else "-",
+        label=points[0].model,
+    )
+    color = axes.lines[-1].get_color()
+    for point, cost, score in zip(points, costs, scores, strict=True):
+        bars = {"xerr": _bars(point.tokens, 1.0), "yerr": _bars(point.score, 100.0)}
+        axes.errorbar([cost], [score], **bars, fmt="none", color=color, elinewidth=1, alpha=0.6)
+
+
 def _cost(run: Evaluated, protocol: str) -> bytes | None:
     """Accuracy against seconds a question, or against output tokens where nothing was timed."""
     timed = bool(run.timed)
@@ -36,7 +93,7 @@ def _cost(run: Evaluated, protocol: str) -> bytes | None:
     for name in run.results:
         graded = run.grades(name, protocol)
         worth = mean(list(graded.values()), run.clusters(list(graded)))
-        cost = run.time(name, "seconds_per_question") if timed else _tokens(run, name)
+        cost = run.time(name, "seconds_per_question") if timed else output_tokens(run, name)
         if worth.value is not None and cost.value is not None:
             points.append((name, cost, worth))
     if not points:
@@ -124,14 +181,6 @@ def _legend(one: Any) -> str:
     return f"{one.route} ({right})"
 
 
-def _tokens(run: Evaluated, strategy: str) -> Estimate:
-    sums = {
-        one: float(sum(call["output_tokens"] or 0 for call in result["calls"]))
-        for one, result in run.results[strategy].items()
-    }
-    return mean(list(sums.values()), run.clusters(list(sums)))
-
-
 def _bars(estimate: Estimate, scale: float) -> list[list[float]] | None:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return None
@@ -139,7 +188,7 @@ def _bars(estimate: Estimate, scale: float) -> list[list[float]] | None:
     return [[scale * max(0.0, below)], [scale * max(0.0, above)]]
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def _figure(width: float, height: float, parts: int = 1) -> tuple[Any, Any]:
     try:
         # Not pyplot: it would keep every figure, and may want a screen.
         from matplotlib.figure import Figure
@@ -149,7 +198,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
             "with --no-plots."
         ) from error
     figure: Any = Figure(figsize=(width, height), dpi=130, layout="constrained")
-    return figure, figure.subplots()
+    return figure, figure.subplots(1, parts)
 
 
 def _png(figure: Any) -> bytes:
