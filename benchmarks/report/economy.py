@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...nodes.state import Route
 from ..estimates import Estimate, mean
 from .evaluated import Evaluated
 from .table import Cell, Table
@@ -14,8 +15,12 @@ STYLES = {"direct": "S", "explain": "E", "reason": "R", "two_stage": "two-stage"
 
 _TOGETHER = {"full_transfer": "full transfer", "mai": "MAI"}
 _ROLES = ("small", "large")
-_CALLS = {"verified_direct": "direct", "verified_by_reasoning": "reasoned"}
-_CALLS |= {"reasoning_transfer": "transferred"}
+_ROUTES: dict[str, Route] = {
+    "verified_direct": "direct",
+    "verified_by_reasoning": "reasoned",
+    "reasoning_transfer": "transferred",
+}
+"""The routes by the names of Table 10's columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ def routes_csv(runs: Sequence[Evaluated], protocol: str = "typed") -> str | None
     """
     known = {point.strategy for point in economy(runs, protocol)}
     strategies = sorted(known)
-    header = ["benchmark", "questions", *_CALLS, "reason_tokens_reasoned"]
+    header = ["benchmark", "questions", *_ROUTES, "reason_tokens_reasoned"]
     header += ["reason_tokens_transferred", "prompt_tokens", *(f"score_{s}" for s in strategies)]
     rows = [_routes(run, strategies, protocol) for run in runs if run.results.get("mai")]
     return _csv(header, rows) if rows else None
@@ -163,7 +168,7 @@ def _routes(run: Evaluated, strategies: Sequence[str], protocol: str) -> list[st
     return [
         run.benchmark.name,
         str(len(went)),
-        *(str(went.count(route)) for route in _CALLS.values()),
+        *(str(went.count(route)) for route in _ROUTES.values()),
         *(_number(mean(written).value, 1.0) for written in reasoned.values()),
         _number(mean(prompts).value, 1.0),
         *(_number(run.score(name, protocol).value, 100.0) for name in strategies),
