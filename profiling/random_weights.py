@@ -68,7 +68,7 @@ def model_config(dimensions: Dimensions) -> Any:
     tied = dimensions.tied_embeddings
     text: dict[str, Any] = {
         **dimensions.text,
-        "max_position_embeddings": 262144,
+        "max_position_embeddings": dimensions.context,
         "tie_word_embeddings": tied,
         "eos_token_id": None,
         "bos_token_id": None,
@@ -77,19 +77,14 @@ def model_config(dimensions: Dimensions) -> Any:
     if dimensions.family == "internvl":
         config: Any = InternVLConfig
         return config(
-            text_config=Qwen3Config(**text),
+            text_config=Qwen3Config(**text, rope_parameters=_rope(1_000_000.0)),
             vision_config={**dimensions.vision, "image_size": [448, 448], "patch_size": [14, 14]},
             image_token_id=IMAGE,
             image_seq_length=256,
             downsample_ratio=0.5,
             tie_word_embeddings=tied,
         )
-    rope = {
-        "rope_type": "default",
-        "rope_theta": 5_000_000.0,
-        "mrope_section": [24, 20, 20],
-        "mrope_interleaved": True,
-    }
+    rope = _rope(5_000_000.0) | {"mrope_section": [24, 20, 20], "mrope_interleaved": True}
     vision = {
         **dimensions.vision,
         "num_position_embeddings": 2304,
@@ -108,6 +103,10 @@ def model_config(dimensions: Dimensions) -> Any:
         vision_end_token_id=VISION_END,
         tie_word_embeddings=tied,
     )
+
+
+def _rope(theta: float) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": theta}
 
 
 def _fill(weights: torch.Tensor, tile: torch.Tensor) -> None:

@@ -3,7 +3,12 @@
 import pytest
 import torch
 from checkpoints import small_dimensions
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, InternVLConfig
+from transformers.models.internvl import InternVLVisionConfig
+from transformers.models.qwen3_vl.configuration_qwen3_vl import (
+    Qwen3VLTextConfig,
+    Qwen3VLVisionConfig,
+)
 
 from langgraph_mai.configs import ConfigError
 from langgraph_mai.configs.dimensions import list_dimensions, load_dimensions
@@ -29,8 +34,37 @@ def test_dimensions_give_the_published_number_of_parameters(name):
     known = load_dimensions(name)
     shape = shape_only(model_config(known))
     sizes = ModelSizes(name, shape, image_processor(known), torch.bfloat16)
-    assert sizes.parameters / 1e9 == pytest.approx(known.parameters, rel=0.04)
+    # The model cards round to a tenth of a billion.
+    assert sizes.parameters / 1e9 == pytest.approx(known.parameters, abs=0.05)
     assert sizes.total_bytes == 2 * sizes.parameters
+    assert sizes.context == known.context
+    if known.language_parameters:
+        output = 0 if known.tied_embeddings else shape.lm_head.weight.numel()
+        language = sum(weight.numel() for weight in shape.model.language_model.parameters())
+        assert (language + output) / 1e9 == pytest.approx(known.language_parameters, abs=0.05)
+
+
+def test_dimensions_are_those_that_transformers_has_as_defaults():
+    """The defaults of its configuration classes are of one published model each."""
+    intern_vit, qwen_vit = InternVLVisionConfig(), Qwen3VLVisionConfig()
+    for name in list_dimensions():
+        known = load_dimensions(name)
+        built = model_config(known)
+        if known.family == "internvl":
+            assert built.vision_config.to_dict() == intern_vit.to_dict()
+            assert built.image_seq_length == InternVLConfig().image_seq_length
+            assert built.downsample_ratio == InternVLConfig().downsample_ratio
+            continue
+        shared = ("patch_size", "spatial_merge_size", "temporal_patch_size", "in_channels")
+        for field in (*shared, "num_position_embeddings", "num_heads", "hidden_act"):
+            assert getattr(built.vision_config, field) == getattr(qwen_vit, field)
+        assert built.vision_config.out_hidden_size == built.text_config.hidden_size
+        assert built.text_config.vocab_size == Qwen3VLTextConfig().vocab_size
+        assert built.text_config.head_dim == Qwen3VLTextConfig().head_dim
+    largest = load_dimensions("Qwen3-VL-8B").vision
+    assert qwen_vit.to_dict() | largest == qwen_vit.to_dict() | {
+        "deepstack_visual_indexes": list(qwen_vit.deepstack_visual_indexes)
+    }
 
 
 def test_hub_names_find_dimensions_and_unknown_ones_are_refused():
