@@ -17,6 +17,8 @@ class Dimensions(Frozen):
     Attributes:
         family: Which architecture of transformers it is.
         parameters: Billions of parameters, as its model card says.
+        language_parameters: Those of the language model, where the card tells them apart.
+        context: Longest prompt plus output, in tokens.
         text: Of the language model, by transformers' names.
         tied_embeddings: Whether the output layer is the embedding.
         vision: Of the vision encoder, by transformers' names.
@@ -24,6 +26,8 @@ class Dimensions(Frozen):
 
     family: Literal["qwen3_vl", "internvl"]
     parameters: float
+    language_parameters: float | None = None
+    context: int
     text: dict[str, int]
     tied_embeddings: bool
     vision: dict[str, Any]
@@ -48,8 +52,8 @@ def load_dimensions(model: str) -> Dimensions:
     name = name.replace("InternVL3_5", "InternVL3.5")
     if name not in known:
         raise ConfigError(
-            f"The dimensions of {model!r} are not known; use one of {', '.join(known)}, or give a "
-            "folder or hub name without --random-weights."
+            f"The dimensions of {model!r} are not known; use one of {', '.join(known)}, or the "
+            "folder of a checkpoint; other hub names work without --random-weights."
         )
     return Dimensions(**known[name])
 

@@ -1,5 +1,6 @@
 """How long one model call takes, from the latencies of its components."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -44,8 +45,12 @@ class ModelLatency:
         if not sizes or sizes != sorted(set(sizes)):
             raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
         times = [seconds for _, seconds in self.prefill]
-        if self.seconds_per_token <= 0 or min([self.least_seconds, self.batch_slope, *times]) < 0:
-            raise ValueError(f"The latencies of {self.model!r} must not be negative.")
+        figures = [self.seconds_per_token, self.least_seconds, self.batch_slope, *times]
+        if not all(map(math.isfinite, figures)) or min(figures) < 0 or not self.seconds_per_token:
+            raise ValueError(
+                f"The latencies of {self.model!r} must be finite and not negative, and a decode "
+                "step must take time."
+            )
 
     @property
     def prefill_per_token(self) -> float:

@@ -9,7 +9,8 @@ import torch
 
 from .stopwatch import time_runs
 
-_REPEATS = 5
+_TRIES, _REPEATS = 3, 20
+"""Runs to find out how large a product must be, and runs of which the best one counts."""
 _FIRST_SIDE = 256
 _LONG_ENOUGH = 0.005
 """Seconds of a product whose rate counts; some processors multiply some types very slowly."""
@@ -44,14 +45,26 @@ class MachineRates:
 
 def measure_rates(device: torch.device, dtype: torch.dtype) -> MachineRates:
     """Measure this machine, the best of a few runs each."""
-    kind = device.type if device.type in _COPY_BYTES else "cpu"
-    side, product = _FIRST_SIDE, 0.0
-    while product < _LONG_ENOUGH:
+    rates = MachineRates(flops=_matrix_rate(device, dtype), bandwidth=_copy_rate(device))
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # an engine in another process may want it
+    return rates
+
+
+def _matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    side, seconds = _FIRST_SIDE, 0.0
+    while seconds < _LONG_ENOUGH:
         side *= 2
         left = torch.randn(side, side, device=device).to(dtype)
         right = torch.randn(side, side, device=device).to(dtype)
-        product = min(time_runs(lambda: left @ right, _REPEATS, 1, device))  # noqa: B023
+        seconds = min(time_runs(lambda: left @ right, _TRIES, 1, device))  # noqa: B023
+    seconds = min(time_runs(lambda: left @ right, _REPEATS, 0, device))
+    return 2 * side**3 / seconds
+
+
+def _copy_rate(device: torch.device) -> float:
+    kind = device.type if device.type in _COPY_BYTES else "cpu"
     source = torch.ones(_COPY_BYTES[kind], dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    copy = min(time_runs(lambda: target.copy_(source), _REPEATS, 1, device))
-    return MachineRates(flops=2 * side**3 / product, bandwidth=2 * source.numel() / copy)
+    seconds = min(time_runs(lambda: target.copy_(source), _REPEATS, 1, device))
+    return 2 * source.numel() / seconds

@@ -131,7 +131,8 @@ def workload_of(routes: dict[str, str], tokens: list[dict[str, str]]) -> Workloa
         routes: benchmark, questions, verified_direct, verified_by_reasoning, reasoning_transfer; if
             known also reason_tokens_reasoned, reason_tokens_transferred (mean tokens of the small
             model's reasoning by route) and prompt_tokens.
-        tokens: role, benchmark, style (S, E, R), mean_output_tokens; other benchmarks are left out.
+        tokens: role, benchmark, style (S, E, R), mean_output_tokens; other benchmarks and styles
+            are left out.
 
     Raises:
         KeyError: A column is missing.
@@ -141,7 +142,7 @@ def workload_of(routes: dict[str, str], tokens: list[dict[str, str]]) -> Workloa
     by_call: dict[tuple[Role, Style], float] = {
         (row["role"], STYLES[row["style"]]): float(row["mean_output_tokens"])  # type: ignore[misc]
         for row in tokens
-        if row["benchmark"] == name
+        if row["benchmark"] == name and row["style"] in STYLES
     }
     by_route: dict[Route, float] = {
         route: float(routes[key])

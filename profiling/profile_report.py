@@ -7,7 +7,6 @@ from typing import Any
 
 from ..records.record import Record, write_records
 from .latency import ModelLatency
-from .machine_rates import MachineRates
 from .paper_tables import table
 from .profile_latency import profile_latency
 from .profile_rows import ProfileRow
@@ -25,39 +24,36 @@ _COMPONENTS = ("preprocess", "vision", "prefill", "decode")
 
 
 def write_profile(
-    rows: Sequence[ProfileRow],
-    rates: MachineRates,
-    folder: Path,
-    more: Sequence[tuple[Table, list[Record]]] = (),
+    rows: Sequence[ProfileRow], folder: Path, more: Sequence[tuple[Table, list[Record]]] = ()
 ) -> None:
     """Write `profile.json`, `profile.md`, `decode.png` and `components.png`.
 
     Args:
         rows: What was measured and skipped.
-        rates: What the machine can do.
         folder: Where `profile.csv` is.
         more: Tables of other measurements, and their figures.
     """
     figures = [figure for _, added in more for figure in added]
-    write_records(folder / "profile.json", [*records(rows, rates), *figures])
-    text = markdown(rows, rates, [added for added, _ in more])
+    write_records(folder / "profile.json", [*records(rows), *figures])
+    text = markdown(rows, [added for added, _ in more])
     (folder / "profile.md").write_text(text, encoding="utf-8")
     if any(row.component == "decode" and row.median_ms for row in rows):
         _plot_decode(rows, folder / "decode.png")
         _plot_components(rows, folder / "components.png")
 
 
-def records(rows: Sequence[ProfileRow], rates: MachineRates) -> list[Record]:
+def records(rows: Sequence[ProfileRow]) -> list[Record]:
     """Every measured latency as a flat figure, and the machine's rates."""
-    found = [
-        Record("machine.matrix_rate", rates.flops / 1e9, "GFLOP/s"),
-        Record("machine.copy_bandwidth", rates.bandwidth / 1e9, "GB/s"),
-    ]
+    found: list[Record] = []
+    for way, (gflops, gigabytes) in _rates(rows).items():
+        name = "machine." + ".".join(way)
+        found.append(Record(f"{name}.matrix_rate", gflops, "GFLOP/s"))
+        found.append(Record(f"{name}.copy_bandwidth", gigabytes, "GB/s"))
     for row in rows:
         if row.median_ms is None or row.low_ms is None or row.high_ms is None:
             continue
         sizes = f"batch{row.batch}.side{row.image_side}.query{row.query_tokens}"
-        what = f"{row.model}.{row.dtype}.{row.attention}.{row.component}"
+        what = f"{'.'.join(_way(row))}.{row.attention}.{row.component}"
         name = f"{what}.{sizes}.out{row.output_tokens}"
         found.append(Record(name, row.median_ms, "ms", row.low_ms, row.high_ms))
         if row.share is not None:
@@ -66,8 +62,8 @@ def records(rows: Sequence[ProfileRow], rates: MachineRates) -> list[Record]:
 
 
 def tables(rows: Sequence[ProfileRow]) -> list[Table]:
-    """A table for each component, and one of what was skipped."""
-    header = ["model", "batch", "side", "image tokens", "input", "output"]
+    """A table for each component, one of what was skipped, and one of the machine's rates."""
+    header = ["model", "backend", "batch", "side", "image tokens", "input", "output"]
     header += ["median (ms)", "quartiles (ms)", "tokens/s", "floor (ms)", "bound", "floor reached"]
     header += ["paper (ms)"]
     published = _published()
@@ -76,29 +72,43 @@ def tables(rows: Sequence[ProfileRow]) -> list[Table]:
         shown = [row for row in rows if row.component == component and row.median_ms]
         if shown:
             found.append((title, header, [_cells(row, published) for row in shown]))
-    skipped = [
-        [row.model, str(row.batch), row.component, str(row.image_side), _sizes(row), row.skipped]
-        for row in rows
-        if row.skipped
-    ]
+    skipped = [_skipped(row) for row in rows if row.skipped]
     if skipped:
-        why = ["model", "batch", "component", "side", "query, output tokens", "why"]
+        why = ["model", "backend", "batch", "component", "side", "query, output tokens", "why"]
         found.append(("Skipped", why, skipped))
+    rates = [
+        [*way, f"{gflops:,.0f}", f"{gigabytes:,.1f}"]
+        for way, (gflops, gigabytes) in _rates(rows).items()
+    ]
+    if rates:
+        measured = ["model", "backend", "dtype", "matrix products (GFLOP/s)", "copies (GB/s)"]
+        found.append(("What this machine can do, behind the floors", measured, rates))
     return found
 
 
-def markdown(rows: Sequence[ProfileRow], rates: MachineRates, more: Sequence[Table] = ()) -> str:
+def markdown(rows: Sequence[ProfileRow], more: Sequence[Table] = ()) -> str:
     """The tables as Markdown."""
-    parts = [
-        "# Component latency",
-        (
-            f"This machine multiplies matrices at {rates.flops / 1e9:,.0f} GFLOP/s and copies "
-            f"memory at {rates.bandwidth / 1e9:,.1f} GB/s (read and written); the floors come "
-            "from these."
-        ),
-    ]
-    parts += [markdown_table(shown) for shown in [*tables(rows), *more]]
+    parts = ["# Component latency", *(markdown_table(shown) for shown in [*tables(rows), *more])]
     return "\n\n".join(parts) + "\n"
+
+
+def _way(row: ProfileRow) -> tuple[str, str, str]:
+    return row.model, row.backend, row.dtype
+
+
+def _rates(rows: Sequence[ProfileRow]) -> dict[tuple[str, str, str], tuple[float, float]]:
+    """The machine's rates as they were last measured, by model, backend and dtype."""
+    return {
+        _way(row): (row.gflops, row.gigabytes)
+        for row in rows
+        if row.median_ms and row.gflops and row.gigabytes
+    }
+
+
+def _skipped(row: ProfileRow) -> list[str]:
+    sizes = f"{row.query_tokens}, {row.output_tokens}" if row.query_tokens else ""
+    side = str(row.image_side or "")
+    return [row.model, row.backend, str(row.batch), row.component, side, sizes, row.skipped]
 
 
 def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
@@ -108,6 +118,7 @@ def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
     own = _paper_key(row)
     return [
         row.model,
+        row.backend,
         str(row.batch),
         str(row.image_side),
         *(str(count) if count else "" for count in counts),
@@ -119,10 +130,6 @@ def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
         f"{row.share:.1%}" if row.share else "",
         published.get(own, "") if row.batch == 1 else "",
     ]
-
-
-def _sizes(row: ProfileRow) -> str:
-    return f"{row.query_tokens}, {row.output_tokens}" if row.query_tokens else ""
 
 
 def _paper_key(row: ProfileRow) -> tuple[str, ...]:
@@ -155,15 +162,15 @@ def _plot_decode(rows: Sequence[ProfileRow], path: Path) -> None:
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axis = figure.subplots()
-    for model in dict.fromkeys(row.model for row in rows):
-        decoded = [r for r in rows if (r.model, r.component, r.batch) == (model, "decode", 1)]
+    for label, own in _by_way(rows).items():
+        decoded = [row for row in own if row.component == "decode" and row.batch == 1]
         first = [r for r in decoded if r.median_ms and r.input_tokens == decoded[0].input_tokens]
         first.sort(key=lambda row: row.output_tokens)
         middle = [row.median_ms or 0.0 for row in first]
         below = [m - (row.low_ms or m) for m, row in zip(middle, first, strict=True)]
         above = [(row.high_ms or m) - m for m, row in zip(middle, first, strict=True)]
         counts = [row.output_tokens for row in first]
-        axis.errorbar(counts, middle, yerr=[below, above], marker="o", capsize=3, label=model)
+        axis.errorbar(counts, middle, yerr=[below, above], marker="o", capsize=3, label=label)
     axis.set_xlabel("output tokens")
     axis.set_ylabel("decoding (ms)")
     axis.legend()
@@ -189,19 +196,35 @@ def _plot_components(rows: Sequence[ProfileRow], path: Path) -> None:
 
 def _call_components(rows: Sequence[ProfileRow]) -> dict[str, list[float]]:
     """Milliseconds of each component by model and kind of call, for the smallest picture."""
-    plain: list[Any] = [{key: str(v or "") for key, v in asdict(row).items()} for row in rows]
     found = {}
-    for model in dict.fromkeys(row.model for row in rows):
+    for label, rows_of_way in _by_way(rows).items():
+        plain: list[Any] = [
+            {k: str(v or "") for k, v in asdict(row).items()} for row in rows_of_way
+        ]
         try:
-            latency = profile_latency(plain, model)
-        except KeyError:
+            latency = profile_latency(plain, rows_of_way[0].model)
+        except (KeyError, ValueError):
             continue
-        own = [row for row in rows if row.model == model and row.batch == 1 and row.median_ms]
+        own = [row for row in rows_of_way if row.batch == 1 and row.median_ms]
         seen = {row.component: row.median_ms or 0.0 for row in reversed(own)}
         prompt = next(row.input_tokens for row in own if row.component == "ttft")
         for call, (read, written) in _CALLS.items():
-            found[f"{model} {call}"] = _parts(latency, seen, prompt + read, written)
+            found[f"{label} {call}"] = _parts(latency, seen, prompt + read, written)
     return found
+
+
+def _by_way(rows: Sequence[ProfileRow]) -> dict[str, list[ProfileRow]]:
+    """Rows by model, and by how it was run where there are several ways."""
+    ways: dict[tuple[str, ...], list[ProfileRow]] = {}
+    for row in rows:
+        if row.component != "weights":
+            key = (row.model, row.backend, row.dtype, row.device, row.attention, row.weights)
+            ways.setdefault(key, []).append(row)
+    models = [key[0] for key in ways]
+    return {
+        key[0] if models.count(key[0]) == 1 else f"{key[0]} ({', '.join(key[1:])})": own
+        for key, own in ways.items()
+    }
 
 
 def _parts(latency: ModelLatency, seen: dict[Any, float], prompt: int, written: int) -> list[float]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-Component = Literal["preprocess", "vision", "ttft", "decode"]
+Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 
 _KEY = (
     "model",
@@ -35,7 +35,8 @@ class ProfileRow:
         attention: Attention implementation.
         weights: "real" or "random".
         component: What was measured. Time to first token includes the vision encoder; decoding is
-            from the first token to as many more as `output_tokens`.
+            from the first token to as many more as `output_tokens`. "weights" stands for a model
+            that could not be brought into memory, and so was skipped as a whole.
         batch: Equal prompts at once.
         image_side: Width and height of the picture, in pixels.
         image_tokens: Tokens it takes in a prompt.
@@ -48,6 +49,8 @@ class ProfileRow:
         high_ms: Upper quartile.
         floor_ms: What the machine's measured rates allow at best.
         bound: Which rate sets the floor: compute or memory.
+        gflops: The machine's matrix rate behind the floor, in 10^9 operations a second.
+        gigabytes: Its copy bandwidth, in 10^9 bytes a second.
         skipped: Why it was not measured.
     """
 
@@ -58,18 +61,20 @@ class ProfileRow:
     attention: str
     weights: str
     component: Component
-    batch: int
-    image_side: int
-    image_tokens: int
-    query_tokens: int
-    input_tokens: int
-    output_tokens: int
+    batch: int = 1
+    image_side: int = 0
+    image_tokens: int = 0
+    query_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     repeats: int = 0
     median_ms: float | None = None
     low_ms: float | None = None
     high_ms: float | None = None
     floor_ms: float | None = None
     bound: str = ""
+    gflops: float | None = None
+    gigabytes: float | None = None
     skipped: str = ""
 
     @property
@@ -89,21 +94,35 @@ _COLUMNS = [field.name for field in fields(ProfileRow)]
 
 
 class ProfileFile:
-    """A folder's `profile.csv`."""
+    """A folder's `profile.csv`.
+
+    Attributes:
+        rows: All of them, skipped ones too.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Open it, or start one. Rows of what was skipped are left out, to be tried again."""
+        """Open it, or start one."""
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "profile.csv"
-        self.rows = [row for row in read_rows(self._path) if not row.skipped]
+        self.rows = read_rows(self._path)
         self._write(self.rows)
 
     def find(self, row: ProfileRow) -> ProfileRow | None:
-        """A row that was measured before with these settings."""
-        return next((known for known in self.rows if known.key == row.key), None)
+        """A row that was measured before with these settings; what was skipped is tried again."""
+        return next(
+            (known for known in self.rows if known.key == row.key and not known.skipped), None
+        )
+
+    def forget(self, row: ProfileRow) -> None:
+        """Take away a row with these settings, if there is one."""
+        kept = [known for known in self.rows if known.key != row.key]
+        if len(kept) < len(self.rows):
+            self.rows = kept
+            self._write(kept)
 
     def add(self, row: ProfileRow) -> None:
-        """Write a row at once."""
+        """Write a row at once. It takes the place of one that was skipped before."""
+        self.forget(row)
         self.rows.append(row)
         with self._path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, _COLUMNS).writerow(_shown(row))
@@ -135,8 +154,8 @@ def _shown(row: ProfileRow) -> dict[str, object]:
 def _parse(row: dict[str, str]) -> ProfileRow:
     values: dict[str, object] = {}
     for name in _COLUMNS:
-        text = row[name]
-        if name.endswith("_ms"):
+        text = row.get(name, "")  # a column that an older profile does not have
+        if name.endswith("_ms") or name in {"gflops", "gigabytes"}:
             values[name] = float(text) if text else None
         elif name in {"batch", "image_side", "repeats"} or name.endswith("_tokens"):
             values[name] = int(text)

@@ -17,12 +17,12 @@ from transformers.models.got_ocr2 import GotOcr2ImageProcessor
 from transformers.models.qwen2_vl import Qwen2VLImageProcessor
 
 from ..configs.dimensions import Dimensions
+from .byte_tokenizer import IMAGE, VIDEO, VISION_END, VISION_START
 
 _SPREAD = 0.02
 _TILE = 1 << 20
-# Ids of Qwen3's tokenizer, of which all these models use a part.
-_IMAGE, _VIDEO, _VISION_START, _VISION_END = 151655, 151656, 151652, 151653
-_NORM: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+NORM: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+"""How the processors of these models scale pixels."""
 
 # transformers leaves these untyped.
 _models: Any = AutoModelForImageTextToText
@@ -30,21 +30,17 @@ _qwen_images: Any = Qwen2VLImageProcessor
 _internvl_images: Any = GotOcr2ImageProcessor
 
 
-def random_model(
-    dimensions: Dimensions, dtype: torch.dtype, device: torch.device, attention: str
-) -> Any:
+def random_model(config: Any, dtype: torch.dtype, device: torch.device, attention: str) -> Any:
     """Build a model on a device.
 
     Args:
-        dimensions: Its sizes.
+        config: Its configuration, such as `model_config` makes.
         dtype: Of the weights.
         device: Where it computes.
         attention: Attention implementation of transformers.
     """
     with torch.device(device), no_init_weights():
-        model = _models.from_config(
-            model_config(dimensions), dtype=dtype, attn_implementation=attention
-        )
+        model = _models.from_config(config, dtype=dtype, attn_implementation=attention)
     tile = torch.randn(_TILE, device=device).mul_(_SPREAD).to(dtype)
     with torch.no_grad():
         for weight in model.parameters():
@@ -52,28 +48,27 @@ def random_model(
     return model.eval()
 
 
-def parameter_bytes(dimensions: Dimensions, dtype: torch.dtype) -> int:
-    """How much memory the weights take."""
+def shape_only(config: Any) -> Any:
+    """The model of a configuration without any weights in memory."""
     with torch.device("meta"):
-        model = _models.from_config(model_config(dimensions))
-    return int(sum(weight.numel() for weight in model.parameters()) * dtype.itemsize)
+        return _models.from_config(config)
 
 
 def image_processor(dimensions: Dimensions) -> Any:
     """What turns pictures into the model's input. Qwen's shrinks none of up to 4096x4096 pixels."""
     if dimensions.family == "qwen3_vl":
         pixels = {"shortest_edge": 256 * 256, "longest_edge": 4096 * 4096}
-        return _qwen_images(patch_size=16, merge_size=2, size=pixels, **_NORM)
+        return _qwen_images(patch_size=16, merge_size=2, size=pixels, **NORM)
     tile = {"height": 448, "width": 448}
-    return _internvl_images(size=tile, crop_to_patches=True, min_patches=1, max_patches=12, **_NORM)
+    return _internvl_images(size=tile, crop_to_patches=True, min_patches=1, max_patches=12, **NORM)
 
 
 def model_config(dimensions: Dimensions) -> Any:
-    """The configuration as transformers has it."""
+    """The configuration as transformers has it; markers are those of `byte_tokenizer`."""
     tied = dimensions.tied_embeddings
     text: dict[str, Any] = {
         **dimensions.text,
-        "max_position_embeddings": 262144,
+        "max_position_embeddings": dimensions.context,
         "tie_word_embeddings": tied,
         "eos_token_id": None,
         "bos_token_id": None,
@@ -82,19 +77,14 @@ def model_config(dimensions: Dimensions) -> Any:
     if dimensions.family == "internvl":
         config: Any = InternVLConfig
         return config(
-            text_config=Qwen3Config(**text),
+            text_config=Qwen3Config(**text, rope_parameters=_rope(1_000_000.0)),
             vision_config={**dimensions.vision, "image_size": [448, 448], "patch_size": [14, 14]},
-            image_token_id=_IMAGE,
+            image_token_id=IMAGE,
             image_seq_length=256,
             downsample_ratio=0.5,
             tie_word_embeddings=tied,
         )
-    rope = {
-        "rope_type": "default",
-        "rope_theta": 5_000_000.0,
-        "mrope_section": [24, 20, 20],
-        "mrope_interleaved": True,
-    }
+    rope = _rope(5_000_000.0) | {"mrope_section": [24, 20, 20], "mrope_interleaved": True}
     vision = {
         **dimensions.vision,
         "num_position_embeddings": 2304,
@@ -107,12 +97,16 @@ def model_config(dimensions: Dimensions) -> Any:
     return qwen(
         text_config={**text, "rope_parameters": rope},
         vision_config=vision,
-        image_token_id=_IMAGE,
-        video_token_id=_VIDEO,
-        vision_start_token_id=_VISION_START,
-        vision_end_token_id=_VISION_END,
+        image_token_id=IMAGE,
+        video_token_id=VIDEO,
+        vision_start_token_id=VISION_START,
+        vision_end_token_id=VISION_END,
         tie_word_embeddings=tied,
     )
+
+
+def _rope(theta: float) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": theta}
 
 
 def _fill(weights: torch.Tensor, tile: torch.Tensor) -> None:

@@ -19,13 +19,16 @@ from .profile_latency import profile_latency
 from .workload import Workload
 
 
-def read_latencies(profile: Path | None, small: str | None, large: str | None) -> Latencies:
+def read_latencies(
+    profile: Path | None, small: str | None, large: str | None, backend: str | None = None
+) -> Latencies:
     """A pair's component latencies, from a profile or from the paper.
 
     Args:
         profile: Folder that `mai profile` wrote, None for the paper's tables.
         small: Which of its models is the small one, None for the first.
         large: Which one is the large one, None for the last.
+        backend: Whose rows of the profile are meant, None if each model was measured on one.
 
     Raises:
         ProfilingInputError: No such folder or model, or a profile without what is needed.
@@ -34,21 +37,23 @@ def read_latencies(profile: Path | None, small: str | None, large: str | None) -
         if profile is None:
             return paper_latencies(small or SMALL, large or LARGE)
         rows = read_csv(profile / "profile.csv")
-        models = list(dict.fromkeys(row["model"] for row in rows))
+        models = list(
+            dict.fromkeys(row["model"] for row in rows if backend in {None, row["backend"]})
+        )
         if len(models) < 2 and not (small and large):
             raise ProfilingInputError(
                 f"The profile {str(profile)!r} holds {len(models)} model, and a pair needs two; "
                 "profile the other one into the same folder."
             )
         return {
-            "small": profile_latency(rows, small or models[0]),
-            "large": profile_latency(rows, large or models[-1]),
+            "small": profile_latency(rows, small or models[0], backend),
+            "large": profile_latency(rows, large or models[-1], backend),
         }
     except OSError as error:
         raise ProfilingInputError(
             f"There is no profile.csv in {str(profile)!r}; write one with mai profile --out."
         ) from error
-    except KeyError as error:
+    except (KeyError, ValueError) as error:
         raise ProfilingInputError(str(error.args[0])) from error
 
 

@@ -39,20 +39,22 @@ class Stopwatch:
         return [first.elapsed_time(mark) / 1000 for mark in self._marks]
 
 
+def time_run(run: Callable[[], object], device: torch.device) -> float:
+    """Seconds of a run."""
+    watch = Stopwatch(device)
+    watch.mark()
+    run()
+    watch.mark()
+    return watch.seconds()[-1]
+
+
 def time_runs(
     run: Callable[[], object], repeats: int, warmup: int, device: torch.device
 ) -> list[float]:
     """Seconds of each of several runs, after some that are not counted."""
     for _ in range(warmup):
         run()
-    found = []
-    for _ in range(repeats):
-        watch = Stopwatch(device)
-        watch.mark()
-        run()
-        watch.mark()
-        found.append(watch.seconds()[-1])
-    return found
+    return [time_run(run, device) for _ in range(repeats)]
 
 
 def spread(seconds: list[float]) -> tuple[float, float, float]:

@@ -24,6 +24,8 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
+from langgraph_mai.configs.dimensions import Dimensions, load_dimensions
+
 CONTEXT = 1024
 """Longest prompt plus answer of the checkpoints, in tokens."""
 
@@ -142,6 +144,19 @@ def save_internvl(
         downsample_ratio=0.5,
     )
     return _save(folder, InternVLForConditionalGeneration, config, processor, seed)
+
+
+def small_dimensions(name: str) -> Dimensions:
+    """A published model's dimensions, made small enough to be built in a test."""
+    known = load_dimensions(name)
+    text = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4}
+    text |= {"vocab_size": 1024}
+    vision = {"hidden_size": 32, "intermediate_size": 64}
+    if known.family == "qwen3_vl":
+        vision |= {"depth": 3, "num_heads": 2, "deepstack_visual_indexes": [0, 1, 2]}
+    else:
+        vision |= {"num_hidden_layers": 3, "num_attention_heads": 2}
+    return known.model_copy(update={"text": known.text | text, "vision": known.vision | vision})
 
 
 def _text_sizes(tokenizer: PreTrainedTokenizerFast, context: int) -> dict[str, object]:

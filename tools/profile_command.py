@@ -3,7 +3,7 @@
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,8 @@ from .extras import require
 from .options import Debug, Json
 from .output import print_json
 
-_DEMO = ["demo:small", "demo:large"]
+if TYPE_CHECKING:
+    from ..profiling.target import Target
 
 
 @reports_errors
@@ -26,12 +27,28 @@ def profile(
         bool,
         typer.Option(
             "--random-weights",
-            help="Build it from its dimensions, such as Qwen3-VL-2B; no download.",
+            help="Only the shapes: a name such as Qwen3-VL-2B, or a folder's config.json.",
         ),
     ] = False,
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "auto",
-    attention: Annotated[str, typer.Option(help="Of transformers: sdpa, eager, ...")] = "sdpa",
+    pair: Annotated[
+        str | None, typer.Option(help="A pair's name or file: its two models, as it runs them.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="transformers (default, or the pair's) or vllm.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="auto, float32, bfloat16 or float16; or as the pair says.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1.")] = None,
+    attention: Annotated[
+        str | None, typer.Option(help="By the backend's name for it: sdpa, eager, FLASH_ATTN, ...")
+    ] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="vLLM's engine option, such as enforce_eager=true."
+        ),
+    ] = None,
     batch: Annotated[list[int] | None, typer.Option(help="Equal prompts at once (1).")] = None,
     image_side: Annotated[
         list[int] | None, typer.Option(help="Pixels (256, 512, 1024, 2048, 4096).")
@@ -71,30 +88,69 @@ def profile(
             raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
     if repeats < 1 or (decoding is not None and decoding < 1):
         raise UsageError("The repeats and the questions must be at least 1.")
-    if random_weights and not model:
-        raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B.")
+    if random_weights and not (model or pair):
+        raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
     require("torch", "torchvision", "transformers", extra="transformers")
-    require(*(["matplotlib"] if out else []), extra="profiling")
-    from ..profiling.component_latency import Grid
+    require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
+    from ..profiling.grid import Grid
     from ..profiling.profile_report import records, tables, write_profile
+    from ..profiling.profile_rows import ProfileFile
     from ..records.run_record import write_run_record
     from .rendering import show_table
 
     given: dict[str, Any] = {key: tuple(values) for key, values in sizes.items() if values}
     grid = replace(Grid(repeats=repeats, longest=longest), **given)
+    options: dict[str, Any] = {"dtype": dtype, "device": device, "attention": attention}
+    named = {key: value for key, value in options.items() if value is not None}
+    targets = [
+        replace(target, **named, engine={**target.engine, **_engine_options(engine or [])})
+        for target in _targets(model or [], pair, backend, random_weights)
+    ]
     folder = out or Path(tempfile.mkdtemp(prefix="langgraph-mai-profile-"))
-    options = {"dtype": dtype, "device": device, "attention": attention}
-    rows, rates = _measure(model or _DEMO, random_weights, options, grid, folder)
+    file = ProfileFile(folder)
+    _measure(targets, grid, file)
     more = [_compare_decoding(decoding, folder)] if decoding else []
     if out:
-        write_profile(rows, rates, folder, more)
+        write_profile(file.rows, folder, more)
         write_run_record(out, settings=settings)
     if as_json:
         figures = [figure for _, added in more for figure in added]
-        print_json([figure.as_dict() for figure in [*records(rows, rates), *figures]])
+        print_json([figure.as_dict() for figure in [*records(file.rows), *figures]])
         return
-    for title, header, lines in [*tables(rows), *(added for added, _ in more)]:
+    for title, header, lines in [*tables(file.rows), *(added for added, _ in more)]:
         show_table(title, header, lines)
+
+
+def _engine_options(given: list[str]) -> dict[str, Any]:
+    """Names and values, which are read as in a pair file."""
+    import yaml
+
+    found = {}
+    for option in given:
+        name, equals, value = option.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--engine takes NAME=VALUE, not {option!r}.")
+        try:
+            found[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UsageError(f"The value of --engine {option!r} cannot be read.") from error
+    return found
+
+
+def _targets(
+    models: list[str], pair: str | None, backend: str | None, random_weights: bool
+) -> "list[Target]":
+    """The models that were named, and those of the pair; else the demo pair."""
+    from ..profiling.target import BACKENDS, demo_targets, model_target, pair_targets
+
+    chosen = next((known for known in BACKENDS if known == backend), None)
+    if backend is not None and chosen is None:
+        raise UsageError(f"--backend takes {' or '.join(BACKENDS)}, not {backend!r}.")
+    runs = chosen or "transformers"
+    found = [model_target(name, runs, random_weights=random_weights) for name in models]
+    if pair:
+        found += pair_targets(pair, chosen, random_weights=random_weights)
+    return found or demo_targets(chosen)
 
 
 def _compare_decoding(questions: int, folder: Path) -> Any:
@@ -109,36 +165,18 @@ def _compare_decoding(questions: int, folder: Path) -> Any:
     return decoding_table(methods), decoding_records(methods)
 
 
-def _measure(
-    models: list[str], random_weights: bool, options: dict[str, str], grid: Any, folder: Path
-) -> tuple[list[Any], Any]:
-    """Measure model after model, each gone before the next one comes."""
-    import torch
-
-    from ..profiling.component_latency import ComponentLatency
-    from ..profiling.machine_rates import measure_rates
-    from ..profiling.profile_rows import ProfileFile
-    from ..profiling.profiled_model import open_model
+def _measure(targets: "list[Target]", grid: Any, file: Any) -> None:
+    """Measure model after model, and show how far it is."""
+    from ..profiling.profile_run import profile_models
     from .rendering import Progress
 
-    file = ProfileFile(folder)
-    rows: list[Any] = []
-    rates: Any = None
-    threads = torch.get_num_threads()
     with Progress() as progress:
-        for name in models:
-            progress.start(name)
-            chosen = dict(options)
-            if name in _DEMO and chosen["dtype"] == "auto":
-                chosen["dtype"] = "float32"  # as the demo pair runs
-            opened = open_model(name, random_weights=random_weights, **chosen)
-            torch.set_num_threads(opened.threads or threads)
-            rates = measure_rates(opened.device, opened.dtype)
-            weights = "random" if random_weights else "real"
-            for row in ComponentLatency(opened, file, rates, grid, weights).measure():
-                rows.append(row)
-                progress.note(name, f"{row.component}, {row.image_side} px: {row.median_ms} ms")
-            del opened
-            progress.finish(name)
-    torch.set_num_threads(threads)
-    return rows, rates
+        progress.start("profile")
+
+        def note(target: "Target", row: Any) -> None:
+            result = row.skipped or f"{row.median_ms:.2f} ms"
+            sizes = f"{row.image_side} px, {row.input_tokens} + {row.output_tokens} tokens"
+            said = f"{target.name}, {target.backend}: {row.component}, {sizes}: {result}"
+            progress.note("profile", said)
+
+        profile_models(targets, grid, file, note)

@@ -1,6 +1,7 @@
 """`mai report`: tables in the paper's form, whether the cascade pays, plots, a page of examples."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +30,7 @@ def report(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write report.md, report.json, plots, disagreements and report-run.json here.",
+            help="Write report.md, report.json, CSV, plots and disagreements here.",
         ),
     ] = None,
     compare: Annotated[
@@ -51,8 +52,10 @@ def report(
     """Show what evaluations say, as tables in the paper's form."""
     from ..benchmarks.metrics import PROTOCOLS
     from ..benchmarks.report.cascade import cascade
+    from ..benchmarks.report.economy import economy
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.given import with_given
+    from ..benchmarks.report.plots import economy_plot
     from ..benchmarks.report.tables import tables
     from ..benchmarks.report.verdict import verdict
 
@@ -70,12 +73,16 @@ def report(
         for run in runs
         if (found := cascade(run, protocol))
     }
-    drawn = _plots(runs, protocol) if plots and (html or out) else [{} for _ in runs]
+    draws = plots and bool(html or out)
+    drawn = _plots(runs, protocol) if draws else [{} for _ in runs]
+    overview = economy_plot(economy(runs, protocol)) if draws else None
     if page_file:
         from ..benchmarks.report.page import page
 
-        write_page(page_file, page(runs, made, drawn, protocol))
-    written = write_report(out_folder, runs, made, drawn, said) if out_folder else []
+        write_page(page_file, page(runs, made, drawn, overview, protocol))
+    written: list[Path] = []
+    if out_folder:
+        written = write_report(out_folder, runs, made, drawn, said, overview, protocol)
     if as_json:
         print_json({"verdicts": said, "tables": records(made)})
     else:

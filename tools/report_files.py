@@ -57,8 +57,10 @@ def write_report(
     tables: "Sequence[Table]",
     plots: Sequence[Mapping[str, bytes]],
     verdicts: Mapping[str, str],
+    overview: bytes | None,
+    protocol: str,
 ) -> list[Path]:
-    """Write report.md, report.json, the plots, the disagreements and report-run.json.
+    """Write report.md, report.json, CSV, the plots, the disagreements and report-run.json.
 
     Args:
         folder: Where to.
@@ -66,6 +68,8 @@ def write_report(
         tables: What they say.
         plots: PNG files by name, for each evaluation.
         verdicts: What to say of each evaluation's folder.
+        overview: The plot of all evaluations together, a PNG file, if there is one.
+        protocol: Whose scores.
 
     Returns:
         The files.
@@ -74,7 +78,7 @@ def write_report(
         UsageError: They cannot be written.
     """
     said = f"The report cannot be written into {str(folder)!r}"
-    return _trying(said, lambda: _write(folder, runs, tables, plots, verdicts))
+    return _trying(said, lambda: _write(folder, runs, tables, plots, verdicts, overview, protocol))
 
 
 def records(tables: "Sequence[Table]") -> list[dict[str, Any]]:
@@ -116,7 +120,10 @@ def _write(
     tables: "Sequence[Table]",
     plots: Sequence[Mapping[str, bytes]],
     verdicts: Mapping[str, str],
+    overview: bytes | None,
+    protocol: str,
 ) -> list[Path]:
+    from ..benchmarks.report.economy import economy, economy_csv, routes_csv
     from ..benchmarks.report.examples import disagreement_records
     from ..records.json_files import write_json, write_lines
     from ..records.run_record import write_run_record
@@ -131,6 +138,19 @@ def _write(
             pictures.append(f"![{name}]({files[-1].name})")
         files.append(folder / f"{stem}-disagreements.jsonl")
         write_lines(files[-1], disagreement_records(run))
+    # What `mai simulate` takes as --tokens and --routes.
+    texts = {
+        "economy.csv": economy_csv(economy(runs, protocol)),
+        "routes.csv": routes_csv(runs, protocol),
+    }
+    for name, text in texts.items():
+        if text:
+            files.append(folder / name)
+            files[-1].write_text(text, encoding="utf-8")
+    if overview:
+        files.append(folder / "economy.png")
+        files[-1].write_bytes(overview)
+        pictures.append("![economy](economy.png)")
     said = [
         f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): {verdicts[str(run.folder)]}"
         for run in runs

@@ -26,6 +26,9 @@ def simulate(
     tokens: Annotated[
         Path | None, typer.Option(help="CSV of Table 5's form; without, the paper's.")
     ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="Of the profile, if it holds several.")
+    ] = None,
     small: Annotated[str | None, typer.Option(help="The small model's name there.")] = None,
     large: Annotated[str | None, typer.Option(help="The large model's name there.")] = None,
     questions: Annotated[int, typer.Option(help="Questions to simulate the serving of.")] = 2000,
@@ -65,7 +68,8 @@ def simulate(
 ) -> None:
     """Predict what every strategy takes, alone and under load, without the machines."""
     settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
-    require("simpy", *(["matplotlib"] if out else []), extra="profiling")
+    needed = [*(["matplotlib"] if out else []), *(["scipy"] if profile else [])]
+    require("simpy", *needed, extra="profiling")
     if validate:
         require("numpy", "torch", "transformers", extra="transformers,profiling")
     from ..profiling.serving import Serving
@@ -95,7 +99,7 @@ def simulate(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    latencies = read_latencies(profile, small, large)
+    latencies = read_latencies(profile, small, large, backend)
     workloads = read_workloads(routes, tokens, small, large)
     found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
     if validate:

@@ -42,6 +42,7 @@ def page(
     runs: Sequence[Evaluated],
     tables: Sequence[Table],
     plots: Sequence[Mapping[str, bytes]],
+    overview: bytes | None = None,
     protocol: str = "typed",
 ) -> str:
     """The page's HTML; it needs no other file and no network.
@@ -50,6 +51,7 @@ def page(
         runs: The evaluations.
         tables: What `tables` made of them.
         plots: PNG files by name, for each evaluation.
+        overview: A PNG file about all evaluations.
         protocol: Whose reading tells right from wrong.
 
     Raises:
@@ -68,7 +70,11 @@ def page(
     names = ", ".join(dict.fromkeys(run.benchmark.name for run in runs))
     sections = [_section(run, images, protocol) for run, images in zip(runs, plots, strict=True)]
     return environment.get_template("page.html").render(
-        title=f"Evaluation: {names}", tables=tables, sections=sections, legend=LEGEND
+        title=f"Evaluation: {names}",
+        tables=tables,
+        overview=overview and _uri(overview),
+        sections=sections,
+        legend=LEGEND,
     )
 
 

@@ -1,12 +1,13 @@
-"""Plots of an evaluation, as PNG files: scores against time and tokens, and the routes."""
+"""Plots of evaluations, as PNG files: scores against time and tokens, routes, token economy."""
 
 import io
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from ...configs import ConfigError
-from ..estimates import Estimate, mean
+from ..estimates import Estimate
 from .cascade import RouteFigures, cascade
+from .economy import EconomyPoint, output_tokens
 from .evaluated import Evaluated
 from .labels import label_points
 
@@ -64,7 +65,9 @@ def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
     """
     points, places = [], []
     for name in run.results:
-        paid = run.time(name, "seconds_per_question") if cost == "time" else _tokens(run, name)
+        paid = (
+            run.time(name, "seconds_per_question") if cost == "time" else output_tokens(run, name)
+        )
         score = run.score(name, protocol)
         if paid.value and score.value is not None:
             points.append((name, paid, score))
@@ -178,6 +181,65 @@ def _cost_limits(costs: Sequence[Estimate]) -> tuple[float, float]:
     return low / room, high * room
 
 
+def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
+    """Score against mean output tokens, a line a model over its styles (Figure 1 b to d).
+
+    Args:
+        points: What `economy` found; each benchmark has a part of its own.
+
+    Returns:
+        A PNG file, None if there are no points.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    benchmarks = list(dict.fromkeys(point.benchmark for point in points))
+    if not benchmarks:
+        return None
+    figure, grid = _figure(5.6 * len(benchmarks), 4.8, len(benchmarks))
+    parts = grid if len(benchmarks) > 1 else [grid]
+    shown = [[point for point in points if point.benchmark == name] for name in benchmarks]
+    for axes, name, own in zip(parts, benchmarks, shown, strict=True):
+        axes.set_xscale("log")
+        axes.margins(x=0.15, y=0.1)
+        _label_decades(axes.xaxis)
+        for model in dict.fromkeys(point.model for point in own):
+            _draw_model(axes, [point for point in own if point.model == model])
+        axes.set_xlabel("output tokens a question (log)")
+        axes.set_title(name)
+        axes.grid(alpha=0.25, which="both")
+        axes.legend(fontsize=8, loc="best")
+    parts[0].set_ylabel("score (%)")
+    for axes, own in zip(parts, shown, strict=True):
+        places = [
+            (point.style, point.tokens.value or 0.0, 100 * (point.score.value or 0.0))
+            for point in own
+        ]
+        bars = [bar for point in own for bar in _bar_ends(point.tokens, point.score)]
+        label_points(figure, axes, places, bars)
+    return _png(figure)
+
+
+def _draw_model(axes: Any, points: Sequence[EconomyPoint]) -> None:
+    """A model's styles, joined; what a pair does together, as single marks."""
+    together = points[0].role == "pair"
+    points = sorted(points, key=lambda point: point.tokens.value or 0.0)
+    costs = [point.tokens.value for point in points]
+    scores = [100 * (point.score.value or 0.0) for point in points]
+    axes.plot(
+        costs,
+        scores,
+        marker="*" if together else "o",
+        markersize=12 if together else 6,
+        linestyle="none" if together else "-",
+        label=points[0].model,
+    )
+    color = axes.lines[-1].get_color()
+    for point, cost, score in zip(points, costs, scores, strict=True):
+        bars = {"xerr": _bars(point.tokens, 1.0), "yerr": _bars(point.score, 100.0)}
+        axes.errorbar([cost], [score], **bars, fmt="none", color=color, elinewidth=1, alpha=0.6)
+
+
 def _label_decades(axis: Any) -> None:
     """Plain numbers at some places of every decade, instead of powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter
@@ -185,14 +247,6 @@ def _label_decades(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
-
-
-def _tokens(run: Evaluated, strategy: str) -> Estimate:
-    sums = {
-        one: float(sum(call["output_tokens"] or 0 for call in result["calls"]))
-        for one, result in run.results[strategy].items()
-    }
-    return mean(list(sums.values()), run.clusters(list(sums)))
 
 
 def _bars(estimate: Estimate, scale: float) -> list[list[float]] | None:
@@ -213,7 +267,7 @@ def _bar_ends(paid: Estimate, score: Estimate) -> Iterator[tuple[float, float, f
         yield x, 100 * score.low, x, 100 * score.high
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def _figure(width: float, height: float, parts: int = 1) -> tuple[Any, Any]:
     try:
         # Not pyplot: it would keep every figure, and may want a screen.
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -225,7 +279,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
         ) from error
     figure: Any = Figure(figsize=(width, height), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)  # it knows how large texts are
-    return figure, figure.subplots()
+    return figure, figure.subplots(1, parts)
 
 
 def _png(figure: Any) -> bytes:

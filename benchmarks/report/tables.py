@@ -1,4 +1,7 @@
-"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8 to 10, 11 (if timed) and 15."""
+"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8 to 10, 11 (if timed) and 15.
+
+Figure 1's points are in `economy`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,6 +10,7 @@ from typing import Any
 from ...answers import agree, parse
 from ..estimates import Estimate, mean, share
 from .cascade import cascade
+from .economy import economy_table
 from .evaluated import Evaluated
 from .parts import part_scores
 from .protocols import protocol_scores, unread_notes, whole_output_notes
@@ -38,6 +42,7 @@ def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
     made = [
         mean_output_tokens(runs),
         scores(runs, protocol),
+        economy_table(runs, protocol),
         reasoning_transfer(runs, protocol),
         sparse_transfer(runs, protocol),
         mai(runs, protocol),

@@ -103,6 +103,14 @@ class Engine:
         """
         return self._answer(self._generate(turns, images, settings, on_piece))
 
+    def run(self, work: Callable[[AsyncLLM], Coroutine[Any, Any, _Result]]) -> Future[_Result]:
+        """Do something with vLLM's own engine, in its loop; for what `submit` has no setting.
+
+        Args:
+            work: Given the engine, a coroutine. What vLLM raises in it is explained.
+        """
+        return self._answer(self._explained(work))
+
     def count_tokens(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> int:
         """Tokens of a prompt, those of pictures included."""
         prompt = self._answer(self._render(turns, images)).result()
@@ -129,6 +137,12 @@ class Engine:
                     if on_piece and (piece.text or piece.logprobs):
                         on_piece(piece)
             return output.completion()
+        except Exception as error:
+            raise self._explain(error) from error
+
+    async def _explained(self, work: Callable[[AsyncLLM], Coroutine[Any, Any, _Result]]) -> _Result:
+        try:
+            return await work(self._llm)
         except Exception as error:
             raise self._explain(error) from error
 

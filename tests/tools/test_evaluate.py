@@ -1,5 +1,6 @@
 """`mai evaluate` and `mai report`, also as processes that are killed in the middle."""
 
+import csv
 import json
 import os
 import signal
@@ -332,9 +333,26 @@ def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
     assert "time both with --timed" in " ".join(done.stdout.split())
     assert page.read_text().count("data:image/jpeg") >= 3
     names = {path.suffix for path in (tmp_path / "report").iterdir()}
-    assert names == {".md", ".json", ".jsonl", ".png"}
+    assert names == {".md", ".json", ".jsonl", ".csv", ".png"}
     records = json.loads((tmp_path / "report" / "report.json").read_text())
     assert {"table", "name", "value", "low", "high", "questions"} <= set(records[0])
+
+
+def test_the_simulator_takes_the_tokens_and_routes_of_a_report(eleven, tmp_path):
+    assert mai("report", str(eleven), "--no-plots", "--out", str(tmp_path)).exit_code == 0
+    files = ["--tokens", str(tmp_path / "economy.csv"), "--routes", str(tmp_path / "routes.csv")]
+    done = mai("simulate", *files, "--questions", "5", "--out", str(tmp_path / "simulated"))
+    assert done.exit_code == 0, done.output
+    with (tmp_path / "economy.csv").open() as file:
+        economy = {row["style"]: row for row in csv.DictReader(file) if row["role"] != "small"}
+    with (tmp_path / "simulated" / "totals.csv").open() as file:
+        totals = {row["strategy"]: row for row in csv.DictReader(file)}
+    for strategy, style in [("large_reason", "R"), ("full_transfer", "full transfer")]:
+        assert float(totals[strategy]["score"]) == float(economy[style]["score"])
+        assert float(totals[strategy]["output tokens"]) == pytest.approx(
+            float(economy[style]["mean_output_tokens"]), rel=0.03
+        )
+    assert totals["mai"]["questions"] == "11"
 
 
 @pytest.mark.parametrize(

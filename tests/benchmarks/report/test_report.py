@@ -1,15 +1,19 @@
+import csv
+import io
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from langgraph_mai.benchmarks.estimates import Estimate
 from langgraph_mai.benchmarks.report.cascade import cascade
+from langgraph_mai.benchmarks.report.economy import economy, economy_csv, routes_csv
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.examples import route_examples
 from langgraph_mai.benchmarks.report.page import page
-from langgraph_mai.benchmarks.report.plots import plots
+from langgraph_mai.benchmarks.report.plots import economy_plot, plots
 from langgraph_mai.benchmarks.report.table import Table, shown
 from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.benchmarks.report.verdict import verdict
@@ -52,6 +56,39 @@ def test_tables_in_the_papers_form(ten):
     assert found("times", made)[0]["total"].value == 10
 
 
+def test_the_token_economy_counts_every_call_of_a_question(ten):
+    large, cascade_point = economy([Evaluated.read(ten)])
+    assert (large.model, large.role, large.style) == ("L-8B", "large", "R")
+    assert (large.tokens.value, large.large_tokens.value) == (80, 80)
+    assert large.score.value == pytest.approx(0.9)
+    assert (cascade_point.model, cascade_point.style) == ("S-2B + L-8B", "MAI")
+    # Two direct answers of a token each; four reasonings of 40 tokens; two transfers of one.
+    assert cascade_point.tokens.value == pytest.approx(2 + 4 * 40 / 10 + 2 / 10)
+    assert cascade_point.large_tokens.value == pytest.approx(1 + 2 / 10)
+    _, row = found("token_economy", tables([Evaluated.read(ten)]))
+    assert row["score"].value == pytest.approx(80)
+
+
+def test_the_token_economy_and_the_routes_as_csv(ten):
+    runs = [Evaluated.read(ten)]
+    rows = list(csv.DictReader(io.StringIO(economy_csv(economy(runs)))))
+    assert [(row["style"], float(row["score"])) for row in rows] == [("R", 90), ("MAI", 80)]
+    (routes,) = csv.DictReader(io.StringIO(routes_csv(runs)))
+    counts = ("questions", "verified_direct", "verified_by_reasoning", "reasoning_transfer")
+    assert [int(routes[name]) for name in counts] == [10, 6, 2, 2]
+    assert float(routes["reason_tokens_transferred"]) == 40
+    assert float(routes["prompt_tokens"]) == 100
+    assert float(routes["score_mai"]) == 80
+
+
+def test_the_token_economy_of_several_benchmarks_is_one_picture(ten):
+    points = economy([Evaluated.read(ten)])
+    other = [replace(point, benchmark="other") for point in points]
+    for drawn in (points, [*points, *other]):
+        assert economy_plot(drawn).startswith(b"\x89PNG")
+    assert economy_plot([]) is None
+
+
 def test_table_15_verifies_disputed_questions_by_the_two_stage_answer(tmp_path):
     results = [cascade_result(number) for number in range(10)]
     for number in range(10):
@@ -70,7 +107,7 @@ def test_table_15_verifies_disputed_questions_by_the_two_stage_answer(tmp_path):
 
 def test_the_page_holds_everything_and_runs_nothing(ten):
     run = Evaluated.read(ten)
-    html = page([run], tables([run]), [plots(run)])
+    html = page([run], tables([run]), [plots(run)], economy_plot(economy([run])))
     assert "Is number 9 &lt;red&gt;?" in html
     assert "&lt;b&gt;I looked&lt;/b&gt;" in html
     assert "<script" not in html

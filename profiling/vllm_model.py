@@ -1,0 +1,256 @@
+"""A model that vLLM runs, measured from outside its engine, and by vLLM's own encoder stopwatch.
+
+The engine is one of `models.vllm`. It does not import vLLM by itself.
+"""
+
+import asyncio
+import math
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from PIL import Image
+
+from ..models.errors import ModelError
+from ..models.transformers.memory import free_memory
+from ..models.vllm.engine_checks import check_engine
+from ..models.vllm.options import EngineSpec, options_json
+from ..models.vllm.running_engines import get_engine, release_engine
+from .grid import Grid
+from .model_source import check_memory, checkpoint_source
+from .profiled_model import DoesNotFit, Pictures, noise_picture, prompt_tokens
+from .target import Target
+
+if TYPE_CHECKING:
+    from ..models.vllm.engine import Engine
+
+_MEASURING: dict[str, Any] = {
+    # Nothing of an earlier prompt is there again: neither its keys and values, nor its picture
+    # prepared or encoded. Without both caches vLLM tells pictures apart by request.
+    "enable_prefix_caching": False,
+    "mm_processor_cache_gb": 0,
+    "enable_mm_processor_stats": True,
+}
+_QUERY = 8
+"""Tokens beside the picture in prompts that are there for the picture."""
+_BLOCK = 128
+"""Tokens in a block of the KV cache on a CPU, at most: each sequence has whole blocks."""
+_LEAST_CACHE = 64 << 20
+_MOST_OF_FREE = 0.5
+"""Share of the free memory, the weights taken off, that a KV cache on a CPU may have."""
+
+
+class VLLMModel:
+    """One model in an engine of its own, which starts with the first measurement.
+
+    A `ProfiledModel`.
+    """
+
+    backend = "vllm"
+    threads: int | None = None
+
+    def __init__(self, target: Target, folder: str, grid: Grid) -> None:
+        """Prepare the engine.
+
+        Args:
+            target: Which model, and how.
+            folder: Its checkpoint's folder or hub name.
+            grid: What will be measured, which the KV cache needs room for.
+
+        Raises:
+            ModelError: vLLM is not installed or has no such options, the checkpoint cannot be
+                read, its weights do not fit in memory, or its architecture is not known.
+        """
+        self.name = target.name
+        self.attention = target.attention or "auto"
+        check_engine(_spec(target, folder, "auto", {}), target.name)
+        from vllm.platforms import current_platform
+
+        self.device = torch.device(current_platform.device_type)
+        source = checkpoint_source(target, folder)
+        check_memory(source, target.name, self.device)
+        self.dtype, self.sizes = source.dtype, source.sizes
+        self._config = source.config
+        own = self._cache_options(grid) if self.device.type == "cpu" else {}
+        dtype = str(self.dtype).removeprefix("torch.")
+        self._spec = _spec(target, folder, dtype, own)
+
+    def load(self) -> None:
+        """Start the engine.
+
+        Raises:
+            ModelError: It does not start.
+        """
+        self._engine()
+
+    def pictures(self, side: int, batch: int) -> Pictures:
+        """Pictures of noise, and what vLLM makes of them."""
+        images = [noise_picture(side)] * batch
+        given = prompt_tokens(self._config, 1, _QUERY)
+        rendered = self._render([_prompt(given, images[0])])[0]
+        ids = rendered["prompt_token_ids"]
+        image_tokens = list(ids).count(self._config.image_token_id)
+        (picture,) = rendered["mm_kwargs"]["image"]
+        prepared = sum(part.data.nbytes for part in picture.values())
+        return Pictures(
+            side=side,
+            images=images,
+            image_tokens=image_tokens,
+            prepared_bytes=batch * prepared,
+            tensors={},
+            added_tokens=len(ids) - image_tokens - _QUERY,
+        )
+
+    def preprocess(self, pictures: Pictures) -> float:
+        """Seconds in which vLLM renders prompts: pictures become tensors, in this process."""
+        given = prompt_tokens(self._config, 1, _QUERY)
+        prompts = [_prompt(given, image) for image in pictures.images]
+        begun = time.perf_counter()
+        self._render(prompts)
+        return time.perf_counter() - begun
+
+    def encode(self, pictures: Pictures) -> float:
+        """Seconds of the vision encoder by vLLM's own stopwatch, in a run that reads the prompts.
+
+        Raises:
+            DoesNotFit: The prompts are too long, or vLLM tells no time.
+        """
+        query = _QUERY + pictures.added_tokens
+        self.check_room(pictures.batch, pictures.image_tokens + query + 1)
+        engine = self._engine()
+        engine.run(_encoder_seconds).result()  # forget earlier runs
+        self.write(pictures, query, 1)
+        seconds = engine.run(_encoder_seconds).result()
+        if not seconds:
+            raise DoesNotFit("vLLM did not run its encoder, or does not time it")
+        return seconds
+
+    def write(self, pictures: Pictures, query_tokens: int, tokens: int) -> list[float]:
+        """Read a batch of prompts and write exactly so many tokens to each.
+
+        Returns:
+            Seconds from the hand-over of the rendered prompts to each token's arrival here, until
+            the last prompt of the batch has it; the first is the time to first token.
+        """
+        given = prompt_tokens(self._config, 1, query_tokens - pictures.added_tokens)
+        prompts = [_prompt(given, image) for image in pictures.images]
+
+        async def work(llm: Any) -> list[float]:
+            rendered = await llm.renderer.render_cmpl_async(prompts)
+            begun = time.perf_counter()
+            each = await asyncio.gather(*(_arrivals(llm, prompt, tokens) for prompt in rendered))
+            return [max(moments) - begun for moments in zip(*each, strict=True)]
+
+        return self._engine().run(work).result()
+
+    def check_room(self, batch: int, tokens: int) -> None:
+        """See whether a batch of sequences fits in the engine's context and cache.
+
+        Raises:
+            DoesNotFit: It does not.
+        """
+        limits = self._engine().run(_limits).result()
+        if tokens > limits.context:
+            raise DoesNotFit(f"longer than the engine's context of {limits.context}")
+        if batch * math.ceil(tokens / limits.block) > limits.blocks:
+            held = limits.blocks * limits.block
+            raise DoesNotFit(f"the engine's KV cache holds {held} tokens of {batch * tokens}")
+        if batch > limits.sequences:
+            raise DoesNotFit(f"the engine takes at most {limits.sequences} sequences at once")
+
+    def flops(self, run: Callable[[], object]) -> None:
+        """Nothing: the work is done in other processes."""
+
+    def close(self) -> None:
+        """End the engine."""
+        release_engine(self._spec)
+
+    def _engine(self) -> "Engine":
+        """The running engine; a new one if the last one has ended."""
+        return get_engine(self._spec)
+
+    def _render(self, prompts: Sequence[dict[str, Any]]) -> list[Any]:
+        async def work(llm: Any) -> list[Any]:
+            return list(await llm.renderer.render_cmpl_async(prompts))
+
+        return self._engine().run(work).result()
+
+    def _cache_options(self, grid: Grid) -> dict[str, Any]:
+        """Room for the largest batch; vLLM would take a share of all memory."""
+        longest = grid.longest_sequence(self.sizes.image_tokens)
+        tokens = min(longest + _QUERY, self.sizes.context) + _BLOCK
+        needed = max(_LEAST_CACHE, self.sizes.cache_bytes((max(grid.batches) + 1) * tokens))
+        free = free_memory()
+        if free is not None:
+            needed = min(needed, _MOST_OF_FREE * max(0, free - self.sizes.total_bytes))
+        return {"kv_cache_memory_bytes": int(needed)}
+
+
+class _Limits(NamedTuple):
+    """Tokens of a sequence, tokens in a block of the KV cache, blocks, sequences at once."""
+
+    context: int
+    block: int
+    blocks: int
+    sequences: int
+
+
+def _spec(target: Target, folder: str, dtype: str, own: dict[str, Any]) -> EngineSpec:
+    options = {**own, **target.engine, **_MEASURING}
+    if target.random_weights:
+        options["load_format"] = "dummy"
+    if target.attention:
+        options["attention_backend"] = target.attention
+    return EngineSpec(
+        model=folder,
+        revision=target.revision,
+        dtype=dtype,
+        device=target.device,
+        memory=target.memory,
+        max_images=1,
+        options=options_json(options),
+    )
+
+
+def _prompt(tokens: list[int], image: Image.Image) -> dict[str, Any]:
+    return {"prompt_token_ids": list(tokens), "multi_modal_data": {"image": [image]}}
+
+
+async def _arrivals(llm: Any, prompt: Any, tokens: int) -> list[float]:
+    """When each token of one sequence arrives, on the clock of `time.perf_counter`."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    settings = SamplingParams(
+        max_tokens=tokens,
+        min_tokens=tokens,
+        ignore_eos=True,
+        temperature=0.0,
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA,
+    )
+    moments: list[float] = []
+    async for step in llm.generate(prompt, settings, uuid.uuid4().hex):
+        if step.num_cached_tokens:
+            raise ModelError("vLLM read a part of the prompt from its cache, which was to be off.")
+        moments += [time.perf_counter()] * len(step.outputs[0].token_ids)
+    return moments
+
+
+async def _encoder_seconds(llm: Any) -> float:
+    """Seconds that the encoder has taken since this was last asked, by the slowest worker."""
+    workers = await llm.collective_rpc("get_encoder_timing_stats")
+    sums = [sum(run["encoder_forward_secs"] for run in worker.values()) for worker in workers]
+    return float(max(sums))
+
+
+async def _limits(llm: Any) -> _Limits:
+    config = llm.vllm_config
+    return _Limits(
+        context=config.model_config.max_model_len,
+        block=config.cache_config.block_size,
+        blocks=config.cache_config.num_gpu_blocks - 1,  # vLLM keeps one for itself
+        sequences=config.scheduler_config.max_num_seqs,
+    )

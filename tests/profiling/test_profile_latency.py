@@ -1,0 +1,91 @@
+"""From measured rows to component latencies: whatever was measured, they are times."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langgraph_mai.profiling.latency import ModelLatency
+from langgraph_mai.profiling.profile_latency import profile_latency
+
+MILLISECONDS = st.floats(0.001, 1e6)
+TOKENS = st.integers(1, 20_000)
+
+
+def row(component, milliseconds, *, batch=1, read=100, written=1, **settings):
+    columns = {"model": "m", "backend": "transformers", "dtype": "float32", "device": "cpu"}
+    columns |= {"attention": "sdpa", "weights": "real", "component": component}
+    columns |= {"batch": str(batch), "input_tokens": str(read), "output_tokens": str(written)}
+    return columns | {"median_ms": str(milliseconds)} | settings
+
+
+first_tokens = st.lists(
+    st.builds(lambda read, ms: row("ttft", ms, read=read), TOKENS, MILLISECONDS), min_size=1
+)
+decoded = st.lists(
+    st.builds(
+        lambda written, ms, batch: row("decode", ms, batch=batch, written=written),
+        st.integers(1, 600),
+        MILLISECONDS,
+        st.sampled_from([1, 1, 2, 8]),
+    ),
+    min_size=1,
+).filter(lambda rows: any(one["batch"] == "1" for one in rows))
+
+
+def never_falls(values):
+    values = list(values)
+    assert all(math.isfinite(value) and value >= 0 for value in values)
+    # A rounding error is no fall.
+    assert all(later >= before * (1 - 1e-9) for before, later in pairwise(values))
+
+
+@settings(deadline=None)
+@given(first_tokens, decoded, st.lists(TOKENS, min_size=2, max_size=6))
+def test_any_rows_give_times_that_never_fall_with_more_tokens(first, decode, tokens):
+    """Noise makes longer prompts faster here and there, and batches faster than single prompts."""
+    latency = profile_latency([*first, *decode], "m")
+    tokens = sorted([0, *tokens, *(read for read, _ in latency.prefill)])
+    never_falls(seconds for _, seconds in latency.prefill)
+    never_falls(map(latency.prefill_seconds, tokens))
+    never_falls(map(latency.suffix_seconds, tokens))
+    never_falls(latency.step_seconds(batch) for batch in range(1, 65))
+    never_falls(latency.call_seconds(500, written) for written in tokens)
+    never_falls(latency.call_seconds(read, 10) for read in tokens)
+    assert latency.prefill_per_token >= 0
+    assert latency.seconds_per_token > 0
+
+
+def test_times_in_order_are_kept_and_others_meet_between():
+    step = row("decode", 80, written=8)  # 10 ms a token
+    first = [row("ttft", ms, read=read) for read, ms in [(100, 30), (200, 50), (400, 40)]]
+    latency = profile_latency([step, *first], "m")
+    assert latency.seconds_per_token == pytest.approx(0.01)
+    assert latency.prefill == (
+        (100, pytest.approx(0.02)),
+        (200, pytest.approx(0.035)),
+        (400, pytest.approx(0.035)),
+    )
+
+
+@pytest.mark.parametrize("difference", ["backend", "dtype", "device", "attention", "weights"])
+def test_rows_of_several_ways_to_run_a_model_are_not_mixed(difference):
+    rows = [row("ttft", 30), row("decode", 80, written=8)]
+    other = [one | {difference: "other"} for one in rows]
+    with pytest.raises(KeyError, match=r"measured in several ways .*other"):
+        profile_latency([*rows, *other], "m")
+    if difference == "backend":
+        assert profile_latency([*rows, *other], "m", "other") == profile_latency(rows, "m")
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -1.0])
+def test_what_is_no_time_is_refused(wrong):
+    for figures in (
+        {"prefill": ((10, wrong),), "seconds_per_token": 1.0},
+        {"prefill": ((10, 1.0),), "seconds_per_token": wrong},
+        {"prefill": ((10, 1.0),), "seconds_per_token": 1.0, "batch_slope": wrong},
+    ):
+        with pytest.raises(ValueError, match="finite and not negative"):
+            ModelLatency("m", **figures)
