@@ -58,12 +58,13 @@ def cache_policy(step: ModelStep, strategy: str) -> CachePolicy[Callable[[RunSta
     """The policy of a step that asks a model.
 
     The key is a hash of the strategy (LangGraph stores with a call which step comes next), the
-    model and its settings, the prompts and the prompt style, the question
+    model and its settings, its draft if it has one, the prompts and the prompt style, the question
     with its choices and answer type, the images' pixels, and the text that the prompt quotes.
     """
     fixed = [
         strategy,
         _identity(step.agent.model),
+        None if step.agent.draft is None else _identity(step.agent.draft),
         step.agent.prompts.model_dump(),
         step.style,
     ]

@@ -8,3 +8,23 @@ class TakesTimeout(Protocol):
     """A model whose calls take `timeout=` in seconds, and really stop computing when it is over."""
 
     takes_timeout: ClassVar[bool]
+
+
+@runtime_checkable
+class TakesDraft(Protocol):
+    """A model whose calls take `draft=`, a model that writes ahead of it: speculative decoding.
+
+    The output is the model's own greedy one. The message's `response_metadata` says how many tokens
+    the draft wrote (`drafted_tokens`), and how many of them are in the output (`accepted_tokens`).
+    """
+
+    def check_draft(self, draft: object) -> None:
+        """Refuse what cannot draft for this model, as far as can be known before both are loaded.
+
+        Args:
+            draft: Any chat model.
+
+        Raises:
+            ModelError: It cannot, in one sentence.
+        """
+        ...

@@ -55,6 +55,8 @@ class ModelCall(TypedDict):
             context had room for the end of the reasoning only ("front").
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
+        drafted_tokens: Only in speculative decoding: tokens that the draft wrote.
+        accepted_tokens: Only there: how many of them are in the text.
     """
 
     role: Role
@@ -69,6 +71,8 @@ class ModelCall(TypedDict):
     finish_reason: str | None
     cut: Literal["length", "loop", "front"] | None
     error: str | None
+    drafted_tokens: NotRequired[int]
+    accepted_tokens: NotRequired[int]
 
 
 class Settings(TypedDict, total=False):

@@ -123,6 +123,8 @@ def evaluate(
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
+    if strategy and "all" in strategy:
+        strategies = _available(strategies, models)
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
@@ -295,6 +297,17 @@ def _strategies(named: list[str] | None) -> list[str]:
                 f"The strategy {name!r} is unknown; use all, or some of {', '.join(STRATEGIES)}."
             )
     return chosen
+
+
+def _available(strategies: list[str], pair: "Pair") -> list[str]:
+    """Those of the strategies that the pair's models can do; the others are named."""
+    from ..graph import unavailable
+
+    reasons = {name: unavailable(name, pair.small, pair.large) for name in strategies}
+    for name, reason in reasons.items():
+        if reason:
+            typer.echo(f"Without {name}: {reason}", err=True)
+    return [name for name in strategies if not reasons[name]]
 
 
 def _wording(
