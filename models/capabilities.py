@@ -28,3 +28,12 @@ class TakesDraft(Protocol):
             ModelError: It cannot, in one sentence.
         """
         ...
+
+
+@runtime_checkable
+class ForgetsPrefixes(Protocol):
+    """A model that can drop what it keeps of earlier prompts."""
+
+    def forget_prefixes(self) -> None:
+        """Drop it."""
+        ...

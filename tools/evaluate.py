@@ -155,8 +155,8 @@ def _evaluate(
     progress: EvaluationProgress,
     replicas: "RayReplicas | None",
 ) -> dict[str, Any]:
+    from ..benchmarks.evaluation.evaluate import accept_rates, headline
     from ..benchmarks.evaluation.evaluate import evaluate as run
-    from ..benchmarks.evaluation.evaluate import headline
     from ..benchmarks.evaluation.runner import Progress
     from ..benchmarks.run_record import write_run_record
 
@@ -186,6 +186,7 @@ def _evaluate(
         "strategies": list(dict.fromkeys(result["strategy"] for result in found.results)),
         "calls_made": found.calls_made,
         "calls_stored": found.calls_stored,
+        "accept_rates": accept_rates(found.results),
         "failures": [
             {key: result[key] for key in ("id", "strategy", "error")} for result in found.failures
         ],

@@ -1,15 +1,16 @@
 """Runs strategies for real, warm and without a store, and says how long they take.
 
 Several strategies run in turn in one process, so that ratios of their times come from one run.
-Between two of them, models that keep prompts forget them, where they can be told to; where not,
-`cached_tokens` shows what a strategy found there.
+Between two of them, prepared pictures are dropped, and models that keep prompts forget them, where
+they can be told to; where not, `cached_tokens` shows what a strategy found there.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+from ...models.cold_start import forget
 from ...nodes.state import MAIInput, ModelCall
 from ..question import BenchmarkQuestion
 from .results import Result, failed, finished, graph_input
@@ -18,15 +19,6 @@ WARM_UP = 3
 """Questions that each strategy answers before it is timed."""
 
 OnAnswer = Callable[["TimedRun", int, int], None]
-
-
-@runtime_checkable
-class ForgetsPrefixes(Protocol):
-    """A model that can drop what it keeps of earlier prompts."""
-
-    def forget_prefixes(self) -> None:
-        """Drop it."""
-        ...
 
 
 class TimedRun:
@@ -70,7 +62,7 @@ def time_strategies(
     """
     inputs = [graph_input(question) for question in questions]
 
-    forgetful = [model for model in models if isinstance(model, ForgetsPrefixes)]
+    kept = list(models)
 
     async def run() -> list[TimedRun]:
         for graph in graphs.values():  # all weights are loaded before the first is timed
@@ -78,8 +70,7 @@ def time_strategies(
                 await _answer(graph, given)
         runs = []
         for name, graph in graphs.items():
-            for model in forgetful:
-                model.forget_prefixes()
+            forget(kept)
             runs.append(await _time(name, graph, questions, concurrency, on_answer))
         return runs
 

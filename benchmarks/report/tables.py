@@ -1,4 +1,4 @@
-"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 (if timed), 15."""
+"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8, 10, 11 and 12 (timed), 15."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 from ...answers import agree, parse
 from ..estimates import Estimate, mean, share
 from .cascade import cascade
+from .decoding import decoding
 from .evaluated import Evaluated
-from .table import Cell, Table
+from .table import Cell, Table, percent
 
 _NOTHING = Estimate(None, None, None, 0)
 
@@ -18,7 +19,7 @@ _SOURCES = {
     ("small", "explain"): ("small_explain",),
     ("large", "explain"): ("large_explain",),
     ("small", "reason"): ("small_reason", "small_two_stage", "full_transfer"),
-    ("large", "reason"): ("large_reason", "large_two_stage"),
+    ("large", "reason"): ("large_reason", "speculative", "large_two_stage"),
 }
 _STYLES = (("S", "direct"), ("E", "explain"), ("R", "reason"))
 _ROLES = ("small", "large")
@@ -40,6 +41,7 @@ def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
         differences(runs, protocol),
         two_stage_verification(runs, protocol),
         times(runs),
+        decoding(runs, protocol),
         outputs(runs),
     ]
     return [table for table in made if _says_something(table)]
@@ -235,8 +237,8 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
                     name,
                     len(ids),
                     run.failed.get(name, 0),
-                    _percent(run.score(name, "typed", "unread")),
-                    _percent(share(cut)),
+                    percent(run.score(name, "typed", "unread")),
+                    percent(share(cut)),
                     mean(written, run.clusters(ids)),
                 )
             )
@@ -247,13 +249,6 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
         tuple(rows),
         scale=1.0,
     )
-
-
-def _percent(part: Estimate) -> Estimate:
-    low, value, high = (
-        None if one is None else 100 * one for one in (part.low, part.value, part.high)
-    )
-    return Estimate(value, low, high, part.questions)
 
 
 def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:

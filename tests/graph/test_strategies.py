@@ -89,7 +89,7 @@ def test_wrapped_models_speculate_too():
 def test_models_that_take_no_draft_are_told_so():
     plain = FakeListChatModel(responses=["yes"])
     small, large = models()
-    with pytest.raises(ConfigError, match="takes a draft, .* FakeListChatModel takes none"):
+    with pytest.raises(ConfigError, match=r"takes a draft, .* FakeListChatModel takes none"):
         create_strategy("speculative", small, plain)
     either = small.with_fallbacks([large])
     with pytest.raises(ConfigError, match="needs one draft, not a model with fallbacks"):

@@ -121,7 +121,9 @@ def test_a_model_drafts_while_it_answers_itself(models, question):
 
         draft.forget_prefixes()
         threads = [
-            threading.Thread(target=answer, args=("target", target, "red"), kwargs={"draft": draft}),
+            threading.Thread(
+                target=answer, args=("target", target, "red"), kwargs={"draft": draft}
+            ),
             threading.Thread(target=answer, args=("draft", draft, "navy")),
             # Each drafts for the other one, and neither waits for it.
             threading.Thread(target=answer, args=("turn", draft, "red"), kwargs={"draft": target}),

@@ -139,7 +139,9 @@ def pictures():
 def write(target, draft, picture, ahead, limit):
     """Tokens of the target with a draft, and what became of the draft's."""
     prompts = [Encoder(one, reuses=True).encode(TURNS, [picture]) for one in (target, draft)]
-    readers = [Reader(one.model, prompt) for one, prompt in zip((target, draft), prompts, strict=True)]
+    readers = [
+        Reader(one.model, prompt) for one, prompt in zip((target, draft), prompts, strict=True)
+    ]
     tokens, drafted = [], Drafted()
 
     def accept(token: int, _scores: torch.Tensor) -> bool:
