@@ -16,7 +16,7 @@ class PlannedCall:
         prompt_tokens: Whole prompt, pictures and a transferred reasoning included.
         output_tokens: Tokens that it writes.
         prefix_tokens: How much of the prompt this agent has read before on the same question.
-        drafting: How the small agent writes ahead of this one, if it does; it reads the prompt, too.
+        drafting: How the small agent writes ahead, if it does; it reads the prompt, too.
     """
 
     role: Role
