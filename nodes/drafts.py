@@ -33,9 +33,11 @@ def why_no_draft(model: ChatModel, draft: ChatModel) -> str | None:
         return "Speculative decoding needs one draft, not a model with fallbacks."
     for target in chat_models(model):
         if not isinstance(target, TakesDraft):
+            because = getattr(type(target), "no_draft_because", "")
             return (
-                f"Speculative decoding needs a large model that takes a draft, such as a "
-                f"ChatTransformers; {type(target).__name__} takes none."
+                "Speculative decoding needs a large model that takes a draft, such as a "
+                f"ChatTransformers; {type(target).__name__} takes none"
+                f"{f', because {because}' if because else ''}."
             )
         try:
             target.check_draft(drafts[0])
