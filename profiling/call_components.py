@@ -160,10 +160,10 @@ def _latency(role: Role, samples: Sequence[RoleSample]) -> ModelLatency:
     fresh, again, transfer = (
         [getattr(one, name) for one in samples] for name in ("fresh", "again", "transfer")
     )
-    few, many = (fmean(map(_new, calls)) for calls in (again, transfer))
-    token = max(0.0, reading(transfer) - reading(again)) / (many - few)
-    # Behind a cached prefix, a call costs one pass of the model and its overhead.
-    overhead = max(0.0, reading(again) - max(step, token * few))
+    # Behind a cached prefix, a call costs its overhead and one pass of the model: as long as a
+    # step where hardly a token is read, and by the token where a reasoning is.
+    overhead = max(0.0, reading(again) - step)
+    token = max(0.0, reading(transfer) - overhead) / fmean(map(_new, transfer))
     prompt = round(fmean(map(_new, fresh)))
     read = max(0.0, reading(fresh) - overhead)
     return ModelLatency(

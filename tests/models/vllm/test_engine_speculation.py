@@ -8,9 +8,9 @@ from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.models import image_block
 
 
-def speculating(model, **config):
+def speculating(chat, **config):
     options = {"speculative_config": {"num_speculative_tokens": 5, **config}}
-    return model.model_copy(update={"engine": model.engine | options})
+    return chat.model_copy(update={"engine": chat.engine | options})
 
 
 def asked(item):
