@@ -8,7 +8,13 @@ from ..estimates import Estimate, mean
 from .cascade import cascade
 from .evaluated import Evaluated
 
-_COLORS = {"small": "#d98032", "large": "#3f6fb5", "full": "#7a5aa6", "mai": "#2c8c4b"}
+_COLORS = {
+    "small": "#d98032",
+    "large": "#3f6fb5",
+    "full": "#7a5aa6",
+    "speculative": "#b0413e",
+    "mai": "#2c8c4b",
+}
 _ROUTE_COLORS = {"direct": "#7fbf7b", "reasoned": "#f0c05a", "transferred": "#b58bc9"}
 
 

@@ -11,6 +11,7 @@ from langgraph_mai.benchmarks.metrics import score
 from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
 from langgraph_mai.benchmarks.report.by_image import f1_by_image
 from langgraph_mai.benchmarks.report.cascade import Cascade, cascade, verdict
+from langgraph_mai.benchmarks.report.decoding import decoding
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.examples import disagreements, route_examples
 from langgraph_mai.benchmarks.report.given import with_given
@@ -19,7 +20,7 @@ from langgraph_mai.benchmarks.report.plots import plots
 from langgraph_mai.benchmarks.report.table import Table, shown
 from langgraph_mai.benchmarks.report.tables import tables
 
-from .conftest import call, cascade_result, result, write_evaluation
+from .conftest import call, cascade_result, reason_result, result, write_evaluation
 
 
 def found(name: str, made: list[Table]) -> list[dict]:
@@ -55,6 +56,27 @@ def test_tables_in_the_papers_form(ten):
     # The cascade's reasonings are those of disputed questions: no mean of all.
     assert small["R"].value is None
     assert found("times", made)[0]["total"].value == 10
+
+
+def test_table_12_holds_speculation_beside_the_cascade(ten, tmp_path):
+    run = Evaluated.read(ten)
+    assert decoding([run], "typed").rows == ()  # nothing was decoded with a draft
+    drafts = {"drafted_tokens": 10, "accepted_tokens": 9}
+    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+    for one in [one for one in results if one["strategy"] == "large_reason"]:
+        calls = [call | drafts for call in one["calls"]]
+        results.append({**one, "strategy": "speculative", "calls": calls})
+    run = Evaluated.read(write_evaluation(tmp_path / "drafted", results))
+    table = decoding([run], "typed")
+    rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert list(rows) == ["large_reason", "speculative", "mai"]
+    assert rows["speculative"]["accept rate"].value == pytest.approx(90)
+    assert rows["mai"]["accept rate"].value is None
+    assert rows["mai"]["speedup"].value == pytest.approx(4)
+    assert rows["large_reason"]["speedup"].value == pytest.approx(1)
+    assert rows["speculative"]["total"].value is None  # it was not timed
+    assert rows["speculative"]["score"].value == rows["large_reason"]["score"].value
+    assert "decoding" in [one.name for one in tables([run])]
 
 
 def test_table_15_verifies_disputed_questions_by_the_two_stage_answer(tmp_path):
