@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..graph import STRATEGIES, create_mai, create_strategy
+from ..graph import STRATEGIES, create_mai, create_strategy, unavailable
 from ..models.pairs import Pair
 from ..models.transformers_chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, task_messages
@@ -167,10 +167,11 @@ def gains(name: str, *, without: Sequence[Timed], with_it: Sequence[Timed]) -> l
 
 
 def strategies(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Record]:
-    """Time of each strategy over that of `mai`, on the same questions."""
+    """Time of each strategy that the pair can do over that of `mai`, on the same questions."""
     graphs = {
         name: create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
         for name in STRATEGIES
+        if unavailable(name, pair.small, pair.large) is None
     }
     seconds: dict[str, list[float]] = defaultdict(list)
     for number, question in enumerate(asked):

@@ -13,9 +13,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from ..demo.held_out import held_out
-from ..models.images import decoded_pictures, encoded_pictures
+from ..models import cold_start
+from ..models.cold_start import picture_caches
 from ..models.pairs import Pair
-from ..models.shared_cache import SharedCache
 from ..models.transformers_chat import ChatTransformers
 from ..nodes.state import ModelCall
 
@@ -112,11 +112,7 @@ async def run_one_by_one(
 
 def forget(pair: Pair) -> None:
     """Empty the caches: decoded and prepared pictures, keys and values of earlier prompts."""
-    for cache in picture_caches():
-        cache.clear()
-    for model in (pair.small, pair.large):
-        if isinstance(model, ChatTransformers):
-            model.forget_prefixes()
+    cold_start.forget((pair.small, pair.large))
 
 
 @contextmanager
@@ -132,13 +128,6 @@ def pictures_every_time() -> Iterator[None]:
     finally:
         for cache, limit in zip(caches, limits, strict=True):
             cache.limit = limit
-
-
-def picture_caches() -> list[SharedCache[Any]]:
-    """Where decoded, encoded and prepared pictures are kept."""
-    from ..models.transformers.preprocessing import prepared_pictures
-
-    return [decoded_pictures, encoded_pictures, prepared_pictures]
 
 
 def with_settings(pair: Pair, **settings: Any) -> Pair:

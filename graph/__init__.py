@@ -4,7 +4,7 @@ from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
 from .batch import create_mai_batch
 from .build import create_mai
 from .chat import ChatMAI
-from .strategies import STRATEGIES, TRANSFER_STRATEGIES, create_strategy
+from .strategies import STRATEGIES, TRANSFER_STRATEGIES, create_strategy, unavailable
 
 __all__ = [
     "STRATEGIES",
@@ -18,4 +18,5 @@ __all__ = [
     "create_mai",
     "create_mai_batch",
     "create_strategy",
+    "unavailable",
 ]

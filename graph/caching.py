@@ -59,7 +59,7 @@ def cache_policy(step: ModelStep, strategy: str) -> CachePolicy[Callable[[RunSta
     """The policy of a step that asks a model.
 
     The key is a hash of the strategy (LangGraph stores with a call which step comes next), the
-    model and its settings, the prompts and the prompt style, the question
+    model and its settings, its draft if it has one, the prompts and the prompt style, the question
     with its choices and answer type, the images' pixels, and the text that the prompt quotes. Of
     sparse transfer it holds how tokens are selected and by whose attention, so that a call is found
     without selecting them again.
@@ -67,6 +67,7 @@ def cache_policy(step: ModelStep, strategy: str) -> CachePolicy[Callable[[RunSta
     fixed = [
         strategy,
         _identity(step.agent.model),
+        None if step.agent.draft is None else _identity(step.agent.draft),
         step.agent.prompts.model_dump(),
         step.style,
     ]

@@ -11,6 +11,7 @@ from langgraph.types import Checkpointer
 from ..configs import ConfigError, PromptsConfig
 from ..nodes.chat_models import ChatModel
 from ..nodes.context import MAIContext
+from ..nodes.drafts import why_no_draft, with_draft
 from ..nodes.large_agent import large_agent, large_reasoning
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import reasoning_transfer
@@ -39,6 +40,7 @@ Strategy = Literal[
     "small_two_stage",
     "large_two_stage",
     "full_transfer",
+    "speculative",
     "mai",
 ]
 
@@ -74,8 +76,9 @@ def create_strategy(
 
     `small_direct` to `large_reason` are one model in one prompt style (S, E, R); two-stage lets a
     model reason and then answer directly with its own reasoning (S2); `full_transfer` hands the
-    small model's reasoning to the large one, whatever their direct answers are; `mai` is the
-    cascade.
+    small model's reasoning to the large one, whatever their direct answers are; `speculative` is
+    the large model's reasoning with the small one as draft, for models that can do that (see
+    `unavailable`); `mai` is the cascade.
 
     Args:
         name: One of `STRATEGIES`.
@@ -93,9 +96,9 @@ def create_strategy(
         cache: Stores model calls; strategies do not share them.
 
     Raises:
-        ConfigError: No such strategy, unknown prompts, a string model without langchain, sparse
-            transfer without a model that gives attention, or a value of a kind that the option does
-            not take.
+        ConfigError: No such strategy, or not with these models; unknown prompts, a string model
+            without langchain, sparse transfer without a model that gives attention, or a value of a
+            kind that the option does not take.
     """
     if name not in STRATEGIES:
         raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
@@ -140,6 +143,17 @@ def create_strategy(
     return options.compile(graph, checkpointer, store, name)
 
 
+def unavailable(name: str, small: ChatModel, large: ChatModel) -> str | None:
+    """Why a strategy cannot be had with these models, in one sentence; None if it can.
+
+    Args:
+        name: One of `STRATEGIES`.
+        small: The small model.
+        large: The large model.
+    """
+    return why_no_draft(large, small) if name == "speculative" else None
+
+
 def _handing(
     name: str, options: Options, transfer: Transfer, selector: Attentive | None
 ) -> TransferOption | None:
@@ -156,6 +170,8 @@ def _handing(
 def _steps(name: str, options: Options, handing: TransferOption | None) -> list[ModelStep]:
     """A strategy's model calls, one after the other."""
     small, large = options.small, options.large
+    if name == "speculative":
+        return [large_reasoning(with_draft(large, small))]
     strategies: dict[str, ModelStep] = {
         "small_direct": small_agent(small),
         "small_explain": small_agent(small, "explain"),

@@ -80,6 +80,19 @@ class Piece:
     logprobs: tuple[dict[str, Any], ...] = ()
 
 
+@dataclass(slots=True)
+class Drafted:
+    """What became of a draft's tokens in speculative decoding.
+
+    Attributes:
+        written: Tokens that the draft wrote.
+        accepted: Those of them that are in the output.
+    """
+
+    written: int = 0
+    accepted: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A finished output.
@@ -92,6 +105,7 @@ class Completion:
             "cancelled" if the caller wanted no more.
         logprobs: One entry a token of the output, without the end token.
         cached_tokens: Tokens of the prompt that were computed by an earlier call.
+        drafted: What became of the draft's tokens, where one wrote ahead.
     """
 
     text: str
@@ -100,6 +114,7 @@ class Completion:
     finish_reason: FinishReason
     logprobs: tuple[dict[str, Any], ...] = ()
     cached_tokens: int = 0
+    drafted: Drafted | None = None
 
 
 def token_entry(
@@ -162,11 +177,15 @@ def last_chat_chunk(completion: Completion, model_name: str, seconds: float) -> 
 
 
 def _metadata(completion: Completion, model_name: str, seconds: float) -> dict[str, Any]:
-    return {
+    metadata: dict[str, Any] = {
         "model_name": model_name,
         "finish_reason": completion.finish_reason,
         "seconds": seconds,
     }
+    if completion.drafted is not None:
+        metadata["drafted_tokens"] = completion.drafted.written
+        metadata["accepted_tokens"] = completion.drafted.accepted
+    return metadata
 
 
 def _usage(completion: Completion) -> UsageMetadata:

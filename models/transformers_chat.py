@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ChatTransformers", "ModelError"]
 
 _PER_CALL = (
-    "model", "max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout",
+    "model", "draft", "max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout",
 )  # fmt: skip
 
 
@@ -60,6 +60,11 @@ class ChatTransformers(LocalChat):
             like one of them, pictures included, computes only the rest, with the same output.
             None takes an eighth of the memory that is free once the model is loaded; 0 turns it
             off. Of instances that share a model, each keeps it below its own bound as it stores.
+        draft: A faster model with the same tokenizer, which writes ahead (speculative decoding).
+            The output is the one without it, at temperature 0; `response_metadata` says how many
+            tokens the draft wrote (`drafted_tokens`) and how many are in the output
+            (`accepted_tokens`). Such calls go through the model one by one, and compute their
+            prompts anew. Per call: `draft=`.
     """
 
     provider: ClassVar[str] = "transformers"
@@ -71,6 +76,7 @@ class ChatTransformers(LocalChat):
     batch_size: int = Field(default=32, gt=0)
     batch_tokens: int = Field(default=32_768, gt=0)
     prefix_cache_bytes: int | None = Field(default=None, ge=0)
+    draft: "ChatTransformers | None" = None
 
     def load(self) -> "ChatTransformers":
         """Load the weights now instead of at the first call; returns the model itself.
@@ -102,6 +108,18 @@ class ChatTransformers(LocalChat):
         """Token ids of the whole prompt, chat template and images included (loads the model)."""
         engine = get_engine(self._spec())
         return engine.encode(*chat_turns(messages, self._load_image)).tokens
+
+    def check_draft(self, draft: object) -> None:
+        """Refuse what is not run with transformers, too.
+
+        Raises:
+            ModelError: It is not.
+        """
+        if not isinstance(draft, ChatTransformers):
+            raise ModelError(
+                f"{type(draft).__name__} cannot draft for {self.model!r}: a draft has to be a "
+                "ChatTransformers, too."
+            )
 
     def forget_prefixes(self) -> None:
         """Free the keys and values of earlier prompts, for all instances that share the model."""
@@ -220,19 +238,29 @@ class ChatTransformers(LocalChat):
         """Load the model if need be, prepare the prompt, and set the model to work."""
         options = self._call_settings(_PER_CALL, stop, kwargs)
         model_name, timeout = options.pop("model"), options.pop("timeout")
+        drafts = options.pop("draft")
         settings = Settings(**options)
         engine = get_engine(self._spec(model_name))
+        writes_ahead = None if drafts is None else self._draft_engine(engine, drafts, settings)
         started = time.monotonic()
         arrived = engine.announce()
         try:
             prompt = engine.encode(*chat_turns(messages, self._load_image))
+            draft = None
+            if writes_ahead is not None:
+                draft = writes_ahead.draft(*chat_turns(messages, drafts._load_image))
             row = Row(
                 prompt,
                 limit=min(settings.max_tokens, prompt.room),
                 settings=settings,
-                sharing=Sharing(self.batch_size, self.batch_tokens, self.prefix_cache_bytes),
+                sharing=Sharing(
+                    self.batch_size if draft is None else 1,
+                    self.batch_tokens,
+                    self.prefix_cache_bytes,
+                ),
                 decode=engine.decode,
                 on_piece=on_piece,
+                draft=draft,
             )
             signal = current_stop_signal()
             if signal is not None:
@@ -258,6 +286,21 @@ class ChatTransformers(LocalChat):
             timeout=self.timeout,
             prefix_cache_bytes=self.prefix_cache_bytes,
         )
+
+    def _draft_engine(
+        self, engine: "Engine", draft: "ChatTransformers", settings: Settings
+    ) -> "Engine":
+        """The draft, loaded if need be, once it is known to fit.
+
+        Raises:
+            ModelError: It does not, or the call draws its tokens.
+        """
+        if settings.temperature > 0:
+            raise ModelError("A draft serves greedy decoding only; set temperature to 0.")
+        self.check_draft(draft)
+        found = get_engine(draft._spec())
+        engine.check_draft(found)
+        return found
 
     def _spec(self, model: str | None = None) -> ModelSpec:
         return ModelSpec(

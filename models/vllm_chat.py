@@ -38,10 +38,13 @@ class ChatVLLM(LocalChat):
             shares of all engines on one GPU must not exceed 1.
         max_images: Images that one prompt may hold; vLLM reserves memory for them.
         engine: Engine options by vLLM's own names. Some that matter: `max_model_len` (default: what
-            fits), `tensor_parallel_size`, `max_num_seqs`, `quantization`, `enforce_eager`.
+            fits), `tensor_parallel_size`, `max_num_seqs`, `quantization`, `enforce_eager`,
+            `speculative_config`.
     """
 
     provider: ClassVar[str] = "vllm"
+    no_draft_because: ClassVar[str] = "vLLM shows drafts no pictures"
+    """Why its calls take no `draft=`."""
 
     memory: float = Field(default=0.9, gt=0, le=1)
     max_images: int = Field(default=8, gt=0)

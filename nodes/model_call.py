@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
@@ -31,6 +32,7 @@ class Agent:
         prompts: The texts around a question.
         timeout: Seconds that one call may take; None for no limit.
         allow_fetch: Whether the model may be given http(s) images.
+        draft: A model that writes ahead of it, if there is one; see `drafts.with_draft`.
     """
 
     role: Literal["small", "large"]
@@ -38,6 +40,7 @@ class Agent:
     prompts: PromptsConfig
     timeout: float | None = None
     allow_fetch: bool = False
+    draft: BaseChatModel | None = None
 
 
 def call_model(
@@ -97,6 +100,7 @@ def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str =
         messages=task_messages(agent, style, task, reasoning),
         max_tokens=answer_limit(agent, style, task),
         timeout=agent.timeout,
+        draft=agent.draft,
     )
 
 
@@ -152,6 +156,10 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
         "cut": cut_reasoning(text, reason).cut if reasons else None,
         "error": reply.error,
     }
+    said = reply.message.response_metadata
+    if "drafted_tokens" in said:
+        call["drafted_tokens"] = said["drafted_tokens"]
+        call["accepted_tokens"] = said["accepted_tokens"]
     answer = read_answer(call, task)
     call["answer"] = None if answer.value is None else answer.shown
     return call

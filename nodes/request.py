@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -38,6 +39,7 @@ class Request:
         max_tokens: Limit on the output, in tokens, for models that have such a setting.
         timeout: Seconds that the call may take; None for no limit. Loading a local model does not
             count.
+        draft: A model that writes ahead, for models that take one.
     """
 
     model: ChatModel
@@ -46,6 +48,7 @@ class Request:
     messages: list[BaseMessage]
     max_tokens: int
     timeout: float | None = None
+    draft: BaseChatModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ def _settings(request: Request) -> dict[str, Any]:
         settings["max_tokens"] = request.max_tokens
     if _stops_by_itself(request) and request.timeout is not None:
         settings["timeout"] = request.timeout
+    if request.draft is not None:
+        settings["draft"] = request.draft
     return settings
 
 

@@ -90,6 +90,8 @@ class ModelCall(TypedDict):
             that fails is recorded as a failed call too.
         selection: Of a "transfer" that was sparse: what was handed over; else, and if the call
             failed, missing.
+        drafted_tokens: Only in speculative decoding: tokens that the draft wrote.
+        accepted_tokens: Only there: how many of them are in the text.
     """
 
     role: Role
@@ -105,6 +107,8 @@ class ModelCall(TypedDict):
     cut: Literal["length", "loop", "front"] | None
     error: str | None
     selection: NotRequired[Selection]
+    drafted_tokens: NotRequired[int]
+    accepted_tokens: NotRequired[int]
 
 
 class Settings(TypedDict, total=False):

@@ -4,11 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from .latency import Latencies
-from .totals import Settings, total_seconds
-from .workload import Route, Workload
+from .totals import Settings, priced, total_seconds
+from .workload import Drafting, Route, Workload
 
-CANDIDATES = ("mai", "large_direct", "large_reason", "small_direct", "small_reason")
-"""What `advise` chooses from: the cascade, and one model alone."""
+CANDIDATES = (
+    "mai", "large_direct", "large_reason", "speculative", "small_direct", "small_reason",
+)  # fmt: skip
+"""What `advise` chooses from: the cascade, one model alone, and the large one with a draft."""
+
+REFERENCES = ("large_reason", "speculative")
+"""Ways to the large model's own reasoning; MAI is held against the faster one."""
 
 _STEPS = 80
 _LARGEST = 1e6
@@ -19,27 +24,33 @@ class BreakEven:
     """Where MAI takes as long as the large model's own reasoning; None where it never does.
 
     Attributes:
+        against: The strategy that MAI is held against.
         disputed_now: Share of the questions that the direct answers do not agree on.
         disputed: Share from which on MAI is slower.
         reasoning_now: Tokens of the small model's reasoning on disputed questions.
         reasoning: Tokens from which on MAI is slower.
         speed_ratio_now: Tokens a second of the small model over those of the large one.
         speed_ratio: Ratio below which MAI is slower.
+        accept_rate_now: Share of the small model's tokens that the large one keeps in speculative
+            decoding; None if unknown.
+        accept_rate: Share from which on speculative decoding is faster than the large model alone.
     """
 
+    against: str
     disputed_now: float
     disputed: float | None
     reasoning_now: float
     reasoning: float | None
     speed_ratio_now: float
     speed_ratio: float | None
+    accept_rate_now: float | None
+    accept_rate: float | None
 
 
 def break_even(
     workload: Workload,
     latencies: Latencies,
     settings: Settings | None = None,
-    against: str = "large_reason",
 ) -> BreakEven:
     """Find the break-even points of a pair on a workload, each with all else as it is.
 
@@ -47,9 +58,13 @@ def break_even(
         workload: Routes and tokens.
         latencies: The pair's component latencies.
         settings: How calls are run, None for the paper's way.
-        against: The strategy that MAI is held against.
     """
-    limit = total_seconds(against, workload, latencies, settings)
+    times = {
+        name: total_seconds(name, workload, latencies, settings)
+        for name in priced(REFERENCES, workload)
+    }
+    against = min(times, key=lambda name: times[name])
+    limit = times[against]
     length = _disputed_length(workload)
     small, large = latencies["small"], latencies["large"]
 
@@ -68,13 +83,17 @@ def break_even(
         return total_seconds("mai", workload, changed, settings)
 
     slowness = _crossing(at_slowness, limit, _LARGEST)
+    drafting = workload.drafting
     return BreakEven(
+        against=against,
         disputed_now=workload.disputed / workload.questions,
         disputed=_crossing(at_share, limit, 1.0) if workload.disputed else None,
         reasoning_now=length,
         reasoning=_crossing(at_length, limit, _LARGEST) if workload.disputed else None,
         speed_ratio_now=large.seconds_per_token / small.seconds_per_token,
         speed_ratio=1 / slowness if slowness else None,
+        accept_rate_now=drafting.accept_rate if drafting else None,
+        accept_rate=_enough_accepted(workload, latencies, settings),
     )
 
 
@@ -84,7 +103,7 @@ def advise(
     floor: float | None = None,
     settings: Settings | None = None,
 ) -> str:
-    """Say in one line what is best: MAI, the large model alone, or the small one alone.
+    """Say in one line what is best: MAI, one model alone, or the large one with a draft.
 
     Args:
         workload: Routes, tokens and scores.
@@ -92,8 +111,9 @@ def advise(
         floor: Score that must be reached, in percent; None for that of the large model reasoning.
         settings: How calls are run, None for the paper's way.
     """
+    known = priced(CANDIDATES, workload)
+    scored = {one: score for one in known if (score := workload.score(one)) is not None}
     name = workload.name
-    scored = {s: score for s in CANDIDATES if (score := workload.scores.get(s)) is not None}
     if not scored:
         return f"{name}: no scores are known, so nothing can be advised."
     wanted = workload.scores.get("large_reason", max(scored.values())) if floor is None else floor
@@ -114,6 +134,21 @@ def advise(
     if others:
         line += f"; next {others[0]} ({scored[others[0]]:g}, {times[others[0]]:.2f} s)"
     return f"{line}."
+
+
+def _enough_accepted(
+    workload: Workload, latencies: Latencies, settings: Settings | None
+) -> float | None:
+    """The accept rate from which on a draft saves the large model's reasoning time."""
+    drafting = workload.drafting or Drafting(1.0)
+
+    def at_refused(share: float) -> float:
+        tried = replace(workload, drafting=replace(drafting, accept_rate=1 - share))
+        return total_seconds("speculative", tried, latencies, settings)
+
+    alone = total_seconds("large_reason", workload, latencies, settings)
+    refused = _crossing(at_refused, alone, 1.0)
+    return None if refused is None else 1 - refused
 
 
 def _each(

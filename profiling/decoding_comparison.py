@@ -1,29 +1,25 @@
 """Table 12's form for the demo pair: the large model's reasoning, speculative decoding, MAI."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-
-import torch
+from typing import cast
 
 from ..answers import agree, parse
 from ..demo.held_out import HeldOut, held_out
-from ..graph import create_strategy
-from ..models.chat_format import chat_turns
-from ..models.images import block_image
-from ..models.pairs import Pair, load_pair
-from ..models.transformers.checkpoint import load_checkpoint
-from ..models.transformers.loaded_models import gate
-from ..models.transformers.model_spec import ModelSpec
-from ..models.weights import model_weights
-from ..nodes.model_call import Agent, task_messages
+from ..nodes.accept_rate import accept_rate
 from ..nodes.prepare import read_task
-from ..nodes.state import MAIInput, RunState
+from ..nodes.state import RunState
 from ..records.record import Record
-from .speculative import AHEAD, SpeculativeDecoder
+from .strategy_timer import StrategyTimer, TimedRun, graph_input
 from .tables import Table
+
+METHODS = {
+    "large_reason": "large R",
+    "speculative": "speculative, large R with small as draft",
+    "mai": "MAI",
+}
+"""The strategies, and how the table names them."""
 
 _SEED = 52_003
 _WARMUP = 2
@@ -34,16 +30,16 @@ class Method:
     """One way to answer, one question at a time.
 
     Attributes:
-        name: As the paper's Table 12 names it.
+        strategy: Its name.
         questions: How many.
         seconds: For all of them.
         accuracy: Share answered right.
-        accept_rate: Share of the draft's tokens that the large model kept, if there is a draft.
+        accept_rate: Share of the draft's tokens that are in the outputs, if there is a draft.
         equal: Questions whose output is that of the large model's plain greedy decoding, where
             it should be.
     """
 
-    name: str
+    strategy: str
     questions: int
     seconds: float
     accuracy: float
@@ -57,7 +53,7 @@ def decoding_table(methods: Sequence[Method]) -> Table:
     header += ["accuracy", "equal to plain greedy"]
     rows = [
         [
-            method.name,
+            METHODS[method.strategy],
             "transformers",
             "1",
             "" if method.accept_rate is None else f"{method.accept_rate:.1%}",
@@ -74,8 +70,8 @@ def decoding_table(methods: Sequence[Method]) -> Table:
 
 def decoding_records(methods: Sequence[Method]) -> list[Record]:
     """The methods as flat figures."""
-    found = []
-    for key, method in zip(("large_reason", "speculative", "mai"), methods, strict=True):
+    found: list[Record] = []
+    for method in methods:
         for name, value, unit in (
             ("total", method.seconds, "s"),
             ("accuracy", method.accuracy, "share"),
@@ -83,99 +79,49 @@ def decoding_records(methods: Sequence[Method]) -> list[Record]:
             ("equal_to_plain", method.equal, "questions"),
         ):
             if value is not None:
-                figure = f"decoding.{key}.{name}"
+                figure = f"decoding.{method.strategy}.{name}"
                 found.append(Record(figure, round(value, 4), unit, questions=method.questions))
     return found
 
 
-@dataclass(slots=True)
-class _Tally:
-    seconds: float = 0.0
-    right: int = 0
-    equal: int = 0
-    drafted: int = 0
-    accepted: int = 0
-
-
-def compare_decoding(questions: int, folder: Path, ahead: int = AHEAD) -> list[Method]:
-    """Answer questions of the demo world in three ways, in turns.
-
-    The first two run the same loop, with and without a draft, so that only the draft differs; MAI
-    is the graph. Every prompt is the graph's own.
+def compare_decoding(questions: int, folder: Path) -> list[Method]:
+    """Answer questions of the demo world in three ways, in turns, each from a cold start.
 
     Args:
         questions: How many.
         folder: Where pictures are written.
-        ahead: Tokens that the draft writes before the large model reads them.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as the package's own engine computes with models this small
-    try:
-        return _timed(questions, folder, ahead)
-    finally:
-        torch.set_num_threads(threads)
+    timer = StrategyTimer(tuple(METHODS))
+    items = held_out(folder, questions + _WARMUP, _SEED)
+    turns = [{name: timer.run(name, graph_input(item)) for name in METHODS} for item in items]
+    asked, timed = items[_WARMUP:], turns[_WARMUP:]
+    plain = [turn["large_reason"] for turn in timed]
+    return [_method(name, asked, [turn[name] for turn in timed], plain) for name in METHODS]
 
 
-def _timed(questions: int, folder: Path, ahead: int) -> list[Method]:
-    pair = load_pair("demo")
-    small, large = (_checkpoint(name) for name in ("demo:small", "demo:large"))
-    alone, drafted = SpeculativeDecoder(large), SpeculativeDecoder(large, small, ahead)
-    mai = create_strategy("mai", pair.small, pair.large, prompts=pair.prompts)
-    plain, speculative, cascade = _Tally(), _Tally(), _Tally()
-    for turn, item in enumerate(held_out(folder, questions + _WARMUP, _SEED)):
-        if turn == _WARMUP:
-            plain, speculative, cascade = _Tally(), _Tally(), _Tally()
-        prompt = _prompt(pair, item)
-        written = alone.write(*prompt)
-        _count(plain, item, written.text, written.seconds)
-        guessed = drafted.write(*prompt)
-        _count(speculative, item, guessed.text, guessed.seconds)
-        speculative.equal += guessed.tokens == written.tokens
-        speculative.drafted += guessed.drafted
-        speculative.accepted += guessed.accepted
-        begun = time.perf_counter()
-        answer = mai.invoke(_question(item))["answer"]
-        _count(cascade, item, answer, time.perf_counter() - begun)
-    rate = speculative.accepted / speculative.drafted if speculative.drafted else None
-    return [
-        Method("large R", questions, plain.seconds, plain.right / questions),
-        Method(
-            "speculative, large R with small as draft",
-            questions,
-            speculative.seconds,
-            speculative.right / questions,
-            rate,
-            speculative.equal,
-        ),
-        Method("MAI", questions, cascade.seconds, cascade.right / questions),
-    ]
+def _method(
+    name: str, asked: Sequence[HeldOut], runs: Sequence[TimedRun], plain: Sequence[TimedRun]
+) -> Method:
+    same = sum(_written(one) == _written(other) for one, other in zip(runs, plain, strict=True))
+    right = sum(_is_right(item, run.answer) for item, run in zip(asked, runs, strict=True))
+    return Method(
+        strategy=name,
+        questions=len(runs),
+        seconds=sum(run.seconds for run in runs),
+        accuracy=right / len(runs),
+        accept_rate=accept_rate(call for run in runs for call in run.calls),
+        equal=same if name == "speculative" else None,
+    )
 
 
-def _checkpoint(name: str) -> Any:
-    return load_checkpoint(ModelSpec(model_weights(name), dtype="float32", device="cpu"), gate)
+def _written(run: TimedRun) -> tuple[str, int | None]:
+    call = run.calls[-1]
+    return call["text"], call["output_tokens"]
 
 
-def _question(item: HeldOut) -> MAIInput:
-    return {
-        "question": item.question.text,
-        "images": [item.image],
-        "choices": list(item.question.choices),
-        "answer_type": item.question.answer_type,
-    }
-
-
-def _prompt(pair: Pair, item: HeldOut) -> tuple[Any, Any, int]:
-    """The graph's own prompt for a reasoning, and its limit."""
-    agent = Agent("large", pair.large, pair.prompts)
-    messages = task_messages(agent, "reason", read_task(cast("RunState", _question(item))))
-    turns, pictures = chat_turns(messages, block_image)
-    return turns, pictures, pair.prompts.reason.max_tokens
-
-
-def _count(tally: _Tally, item: HeldOut, text: str, seconds: float) -> None:
+def _is_right(item: HeldOut, text: str) -> bool:
     question = item.question
-    kind = read_task(cast("RunState", _question(item)))["answer_type"]
+    kind = read_task(cast("RunState", graph_input(item)))["answer_type"]
     given = parse(text, kind, question.choices, question.text)
     expected = parse(item.answer, kind, question.choices, question.text)
-    tally.seconds += seconds
-    tally.right += agree(given, expected) == "agree"
+    return agree(given, expected) == "agree"

@@ -27,6 +27,8 @@ class ModelLatency:
         seconds_per_token: One decode step at batch size 1.
         least_seconds: No call is shorter. The paper's direct answers cost as much as 8 tokens.
         batch_slope: What each further sequence of a batch adds to a decode step, as a share of it.
+        overhead_seconds: What a call costs beside the model's own work: messages, tokens, pictures
+            made ready, waiting for threads. Nothing where only components were measured.
     """
 
     model: str
@@ -34,6 +36,7 @@ class ModelLatency:
     seconds_per_token: float
     least_seconds: float = 0.0
     batch_slope: float = DEFAULT_BATCH_SLOPE
+    overhead_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the figures.
@@ -45,8 +48,9 @@ class ModelLatency:
         if not sizes or sizes != sorted(set(sizes)):
             raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
         times = [seconds for _, seconds in self.prefill]
-        figures = [self.seconds_per_token, self.least_seconds, self.batch_slope, *times]
-        if not all(map(math.isfinite, figures)) or min(figures) < 0 or not self.seconds_per_token:
+        others = [self.least_seconds, self.batch_slope, self.overhead_seconds, *times]
+        finite = all(map(math.isfinite, [self.seconds_per_token, *others]))
+        if not finite or min(others) < 0 or self.seconds_per_token <= 0:
             raise ValueError(
                 f"The latencies of {self.model!r} must be finite and not negative, and a decode "
                 "step must take time."
@@ -100,7 +104,21 @@ class ModelLatency:
             if cached_tokens
             else self.prefill_seconds(prompt_tokens)
         )
-        return max(self.least_seconds, read + output_tokens * self.seconds_per_token)
+        written = output_tokens * self.seconds_per_token
+        return max(self.least_seconds, self.overhead_seconds + read + written)
+
+    def drafted(
+        self, draft: "ModelLatency", ahead: float, tokens_per_round: float
+    ) -> "ModelLatency":
+        """The same model where another one drafts for it, with the mean seconds of a token.
+
+        Args:
+            draft: The draft's latencies.
+            ahead: Tokens that it writes before this model reads them in one pass.
+            tokens_per_round: Tokens of the output that come of it.
+        """
+        one_round = ahead * draft.seconds_per_token + self.suffix_seconds(ahead + 1)
+        return replace(self, seconds_per_token=one_round / tokens_per_round)
 
     def without_floor(self) -> "ModelLatency":
         """The same model where a short call may be as short as its components say."""

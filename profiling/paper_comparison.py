@@ -3,7 +3,16 @@
 from dataclasses import dataclass
 
 from .latency import Latencies
-from .paper_tables import LARGE, SMALL, mean_tokens, paper_latencies, paper_workloads, table
+from .paper_decoding import compare_decoding_with_paper
+from .paper_tables import (
+    DECODED,
+    LARGE,
+    SMALL,
+    mean_tokens,
+    paper_latencies,
+    paper_workloads,
+    table,
+)
 from .totals import Settings, total_seconds
 from .workload import Workload
 
@@ -115,6 +124,13 @@ def _wrong_totals() -> list[str]:
             f"{name}: the full-transfer total of {total:,.0f} s (Table 11) is "
             f"{total / predicted - 1:+.0%} from what the token counts of {REALWORLDQA_QUESTIONS} "
             f"questions give ({predicted:,.0f} s); Table 10 has no routes for it."
+        )
+    plain = compare_decoding_with_paper()[0]
+    if abs(plain.paper_seconds / plain.seconds - 1) > TOLERANCE:
+        said.append(
+            f"{DECODED}: the large model's reasoning takes {plain.paper_seconds:,.0f} s (Table "
+            f"12), {plain.paper_seconds / plain.seconds - 1:+.0%} from what Table 5's token counts "
+            f"give ({plain.seconds:,.0f} s)."
         )
     return said
 

@@ -7,10 +7,20 @@ from pathlib import Path
 from statistics import fmean
 
 from .latency import Latencies, ModelLatency, Role
-from .workload import DEFAULT_PROMPT_TOKENS, Route, Style, Workload
+from .workload import (
+    DEFAULT_AHEAD,
+    DEFAULT_PROMPT_TOKENS,
+    Drafting,
+    Route,
+    Style,
+    Workload,
+)
 
 SMALL, LARGE = "Qwen3-VL-2B", "Qwen3-VL-8B"
 """The pair of Tables 10 to 12."""
+
+DECODED = "ChartQA"
+"""The benchmark of Table 12."""
 
 FEW_TOKENS = 8
 """The shortest output of Table 4. Direct answers in Table 11 cost as much."""
@@ -107,11 +117,23 @@ def mean_tokens(model: str, benchmark: str) -> dict[Style, float]:
 
 
 def paper_workloads() -> list[Workload]:
-    """The benchmarks of Table 10, with tokens of Table 5 and scores of Tables 6, 7 and 10."""
+    """The benchmarks of Table 10, with tokens of Table 5 and scores of Tables 6, 7 and 10.
+
+    Speculative decoding is known of one of them, by the accept rate of Table 12.
+    """
     return [
-        replace(workload_of(row, token_table(SMALL, LARGE)), scores=_scores(row))
+        replace(
+            workload_of(row, token_table(SMALL, LARGE)),
+            scores=_scores(row),
+            drafting=_drafting() if row["benchmark"] == DECODED else None,
+        )
         for row in table("table10_mai")
     ]
+
+
+def _drafting() -> Drafting:
+    rates = (row["accept_rate_pct"] for row in table("table12_chartqa_decoding"))
+    return Drafting(float(next(filter(None, rates))) / 100)
 
 
 def token_table(small: str, large: str) -> list[dict[str, str]]:
@@ -130,7 +152,9 @@ def workload_of(routes: dict[str, str], tokens: list[dict[str, str]]) -> Workloa
     Args:
         routes: benchmark, questions, verified_direct, verified_by_reasoning, reasoning_transfer; if
             known also reason_tokens_reasoned, reason_tokens_transferred (mean tokens of the small
-            model's reasoning by route) and prompt_tokens.
+            model's reasoning by route), prompt_tokens, accept_rate (share of the small model's
+            tokens that the large one keeps in speculative decoding) and ahead (tokens that it
+            writes at a time).
         tokens: role, benchmark, style (S, E, R), mean_output_tokens; other benchmarks and styles
             are left out.
 
@@ -156,6 +180,11 @@ def workload_of(routes: dict[str, str], tokens: list[dict[str, str]]) -> Workloa
         tokens=by_call,
         reason_tokens=by_route,
         prompt_tokens=float(routes.get("prompt_tokens") or DEFAULT_PROMPT_TOKENS),
+        drafting=(
+            Drafting(float(routes["accept_rate"]), float(routes.get("ahead") or DEFAULT_AHEAD))
+            if routes.get("accept_rate")
+            else None
+        ),
     )
 
 

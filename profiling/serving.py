@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from .engines import Device, EngineGroup, Job
+from .engines import Device, Engine, EngineGroup, Job
 from .latency import Latencies, Role
 from .strategy_calls import PlannedCall, planned_calls
 from .workload import ROUTES, Route, Workload
@@ -112,6 +112,7 @@ class _Simulation:
     ) -> None:
         self._strategy = strategy
         self._workload = workload
+        self._latencies = latencies
         self._serving = serving
         self._random = random.Random(serving.seed)
         self._env = simpy.Environment()
@@ -155,18 +156,35 @@ class _Simulation:
         homes = {role: group.least_busy() for role, group in self._groups.items()}
         scale = _length_scale(self._serving.spread, self._random)
         for stage in stages:
-            jobs = [self._job(call, scale) for call in stage]
-            for call, job in zip(stage, jobs, strict=True):
-                homes[call.role].submit(job)
+            calls = []
+            for call in stage:
+                calls.append(self._env.process(self._call(call, homes[call.role], scale)))
                 if not self._serving.overlap:
-                    yield job.done
-            yield self._env.all_of([job.done for job in jobs])
+                    yield calls[-1]
+            yield self._env.all_of(calls)
         self._waits.append(self._env.now - begun)
 
-    def _job(self, call: PlannedCall, scale: float) -> Job:
+    def _call(self, call: PlannedCall, engine: Engine, scale: float) -> Event:
+        yield self._env.timeout(self._latencies[call.role].overhead_seconds)
         cached = call.prefix_tokens if self._serving.prefix_reuse else 0.0
-        new_tokens = call.prompt_tokens - cached
-        return Job(self._env.event(), new_tokens, cached > 0, call.output_tokens * scale)
+        job = Job(
+            done=self._env.event(),
+            new_tokens=call.prompt_tokens - cached,
+            continues=cached > 0,
+            output_tokens=self._decode_steps(call, scale),
+        )
+        engine.submit(job)
+        yield job.done
+
+    def _decode_steps(self, call: PlannedCall, scale: float) -> float:
+        """Steps of the engine; a draft computes beside its target, as steps of the same length."""
+        written = call.output_tokens * scale
+        if call.drafting is None:
+            return written
+        latency, draft = self._latencies[call.role], self._latencies["small"]
+        together = latency.drafted(draft, call.drafting.ahead, call.drafting.tokens_per_round)
+        seconds = written * together.seconds_per_token + draft.prefill_seconds(call.prompt_tokens)
+        return seconds / latency.seconds_per_token
 
 
 def _engine_groups(

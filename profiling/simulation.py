@@ -41,17 +41,36 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class TimedTotal:
-    """What a strategy took on this machine, and what was predicted. Times are in seconds."""
+    """What a strategy took on this machine, and what was predicted. Times are in seconds.
+
+    Attributes:
+        strategy: Its name.
+        questions: How many.
+        measured: For all of them.
+        predicted: For all of them.
+        error_bounds: 95% bounds of `error`.
+    """
 
     strategy: str
     questions: int
     measured: float
     predicted: float
+    error_bounds: tuple[float, float]
 
     @property
     def error(self) -> float:
         """How far the prediction is off, as a share of what was measured."""
         return self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Something that a prediction is made of, as measured on this machine, with 95% bounds."""
+
+    name: str
+    value: float
+    unit: str
+    bounds: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +95,7 @@ class Simulation:
         advice: A line for each workload.
         plans: Engines for a stream, by workload and strategy, if one was asked for.
         timed: The demo pair's totals, timed and predicted, if that was asked for.
+        components: What these predictions are made of.
     """
 
     latencies: Latencies
@@ -86,6 +106,7 @@ class Simulation:
     advice: list[str]
     plans: dict[tuple[str, str], Plan]
     timed: list[TimedTotal] = field(default_factory=list)
+    components: list[Component] = field(default_factory=list)
 
     def seconds(self, workload: str, strategy: str) -> float | None:
         """A total, None where it was not computed."""
@@ -147,5 +168,5 @@ def _totals(strategy: str, workload: Workload, latencies: Latencies) -> Totals:
         seconds=total_seconds(strategy, workload, latencies, ONE_BY_ONE),
         fast_seconds=total_seconds(strategy, workload, latencies, FAST),
         output_tokens=output_tokens(strategy, workload),
-        score=workload.scores.get(strategy),
+        score=workload.score(strategy),
     )

@@ -11,6 +11,7 @@ from .paper_comparison import (
     compare_with_paper,
     contradictions,
 )
+from .paper_decoding import compare_decoding_with_paper
 from .serving import Served
 from .simulation import ServedTotals, Simulation
 from .tables import Table, markdown_table
@@ -48,7 +49,7 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
     if simulation.plans:
         found.append(_plan_table(simulation))
     if simulation.timed:
-        found.append(_timed_table(simulation))
+        found += [_timed_table(simulation), _components_table(simulation)]
     return [*_paper_tables(), *found] if paper else found
 
 
@@ -87,13 +88,27 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             ("predicted", total.predicted, "s"),
             ("error", total.error, "share"),
         ):
-            name = f"demo.{total.strategy}.{key}"
-            found.append(Record(name, round(value, 4), unit, questions=total.questions))
+            low, high = total.error_bounds if key == "error" else (None, None)
+            found.append(
+                Record(
+                    f"demo.{total.strategy}.{key}",
+                    round(value, 4),
+                    unit,
+                    low=None if low is None else round(low, 4),
+                    high=None if high is None else round(high, 4),
+                    questions=total.questions,
+                )
+            )
+    for part in simulation.components:
+        low, high = (round(end, 6) for end in part.bounds)
+        name = f"demo.component.{part.name}"
+        found.append(Record(name, round(part.value, 6), part.unit, low, high))
     for workload, even in simulation.break_even.items():
         for key, point, unit in (
             ("disputed", even.disputed, "share"),
             ("reasoning", even.reasoning, "tokens"),
             ("speed_ratio", even.speed_ratio, "ratio"),
+            ("accept_rate", even.accept_rate, "share"),
         ):
             found.append(Record(f"{workload}.break_even.{key}", point, unit))
     found += [
@@ -116,6 +131,14 @@ def _paper_records() -> list[Record]:
             ("reasoning_ratio.all", row.implied_full_ratio, "ratio"),
         ):
             found.append(Record(f"table11.{row.benchmark}.{key}", round(value, 4), unit))
+    for method in compare_decoding_with_paper():
+        for key, value, unit in (
+            ("total.predicted", method.seconds, "s"),
+            ("total.published", method.paper_seconds, "s"),
+            ("speedup.predicted", method.speedup, "ratio"),
+            ("speedup.published", method.paper_speedup, "ratio"),
+        ):
+            found.append(Record(f"table12.{method.strategy}.{key}", round(value, 4), unit))
     found += [
         Record(f"contradiction.{index}", line, "text")
         for index, line in enumerate(contradictions())
@@ -127,7 +150,25 @@ def _paper_tables() -> list[Table]:
     header = ["benchmark", "full transfer (s)", "paper", "MAI (s)", "paper", "speedup", "paper"]
     header += ["R on disputed / mean", "R on all / mean", "MAI at the latter (s)", "overlapped"]
     rows = [_compared(row) for row in compare_with_paper()]
-    return [("Table 11 from Tables 3, 4, 5 and 10", header, rows)]
+    decoding = ["method", "total (s)", "paper", "speedup", "paper"]
+    methods = [
+        [
+            method.strategy,
+            _against(method.seconds, method.paper_seconds),
+            f"{method.paper_seconds:,.0f}",
+            f"{method.speedup:.2f} ({method.speedup / method.paper_speedup - 1:+.1%})",
+            f"{method.paper_speedup:.2f}",
+        ]
+        for method in compare_decoding_with_paper()
+    ]
+    return [
+        ("Table 11 from Tables 3, 4, 5 and 10", header, rows),
+        (
+            "Table 12 (one by one) from Tables 3, 4, 5 and its accept rate",
+            decoding,
+            methods,
+        ),
+    ]
 
 
 def _compared(row: Compared) -> list[str]:
@@ -222,36 +263,54 @@ def _plan_table(simulation: Simulation) -> Table:
 
 
 def _timed_table(simulation: Simulation) -> Table:
-    header = ["strategy", "questions", "measured (s)", "predicted (s)", "off by"]
+    header = ["strategy", "questions", "measured (s)", "predicted (s)", "predicted / measured"]
+    header += ["95% interval"]
     rows = [
         [
             row.strategy,
             str(row.questions),
             f"{row.measured:.2f}",
             f"{row.predicted:.2f}",
-            f"{row.error:+.1%}",
+            f"{1 + row.error:.3f}",
+            "{:.3f} to {:.3f}".format(*(1 + end for end in row.error_bounds)),
         ]
         for row in simulation.timed
     ]
     return "The demo pair on this machine, timed and predicted", header, rows
 
 
+def _components_table(simulation: Simulation) -> Table:
+    header = ["component", "value", "95% interval"]
+    rows = []
+    for part in simulation.components:
+        seconds = part.unit == "s"
+        values = [1000 * value if seconds else value for value in (part.value, *part.bounds)]
+        shown = [f"{value:.3f}" for value in values]
+        unit = "ms" if seconds else part.unit
+        rows.append([part.name, f"{shown[0]} {unit}", f"{shown[1]} to {shown[2]}"])
+    return "What these predictions are made of, measured in turns with them", header, rows
+
+
 def _break_even_table(simulation: Simulation) -> Table:
-    header = ["benchmark", "disputed", "break-even", "R tokens", "break-even"]
-    header += ["small / large tokens/s", "break-even"]
+    header = ["benchmark", "against", "disputed", "break-even", "R tokens", "break-even"]
+    header += ["small / large tokens/s", "break-even", "accept rate", "of use from"]
     rows = [
         [
             name,
+            even.against,
             f"{even.disputed_now:.1%}",
             "-" if even.disputed is None else f"{even.disputed:.1%}",
             f"{even.reasoning_now:.0f}",
             "-" if even.reasoning is None else f"{even.reasoning:,.0f}",
             f"{even.speed_ratio_now:.2f}",
             "-" if even.speed_ratio is None else f"{even.speed_ratio:.2f}",
+            "" if even.accept_rate_now is None else f"{even.accept_rate_now:.1%}",
+            "-" if even.accept_rate is None else f"{even.accept_rate:.1%}",
         ]
         for name, even in simulation.break_even.items()
     ]
-    return "Where MAI takes as long as the large model's reasoning (-: nowhere)", header, rows
+    title = "Where MAI takes as long as the large model's reasoning, and drafts begin to save time"
+    return f"{title} (-: nowhere)", header, rows
 
 
 def _plot_economy(simulation: Simulation, path: Path) -> None:

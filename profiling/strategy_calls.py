@@ -1,13 +1,10 @@
 """The model calls of each strategy, as the simulator plans them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..graph.strategies import STRATEGIES
 from .latency import Role
-from .workload import Route, Style, Workload
-
-INSTRUCTION_TOKENS = 32
-"""What follows the shared prefix of a prompt: the style's instruction and the end of the turn."""
+from .workload import Drafting, Route, Style, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +16,14 @@ class PlannedCall:
         prompt_tokens: Whole prompt, pictures and a transferred reasoning included.
         output_tokens: Tokens that it writes.
         prefix_tokens: How much of the prompt this agent has read before on the same question.
+        drafting: How the small agent writes ahead, if it does; it reads the prompt, too.
     """
 
     role: Role
     prompt_tokens: float
     output_tokens: float
     prefix_tokens: float = 0.0
+    drafting: Drafting | None = None
 
 
 Stage = tuple[PlannedCall, ...]
@@ -44,7 +43,8 @@ def planned_calls(
 
     Raises:
         ValueError: No such strategy.
-        KeyError: The workload does not say how many tokens a needed style takes.
+        KeyError: The workload does not say how many tokens a needed style takes, or how
+            speculative decoding goes.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"The strategy {strategy!r} is unknown; use {', '.join(STRATEGIES)}.")
@@ -69,8 +69,19 @@ def planned_calls(
         return [(_answer(workload, "large", "reason"),), (_transfer(workload, "large", written),)]
     if strategy == "small_reason":
         return [(_reason(workload, small),)]
+    if strategy == "speculative":
+        if workload.drafting is None:
+            raise KeyError("drafting")
+        return [(replace(_answer(workload, "large", "reason"), drafting=workload.drafting),)]
     role, style = strategy.split("_")
     return [(_answer(workload, role, style),)]  # type: ignore[arg-type]
+
+
+def supersteps(strategy: str, route: Route) -> int:
+    """Supersteps of a strategy's graph: the first and the last one, calls, and comparisons."""
+    if strategy == "mai":
+        return {"direct": 4, "reasoned": 6, "transferred": 7}[route]
+    return 4 if strategy.endswith(("_two_stage", "_transfer")) else 3
 
 
 def _answer(workload: Workload, role: Role, style: Style) -> PlannedCall:
@@ -96,4 +107,4 @@ def _transfer(workload: Workload, role: Role, read: float, *, seen: bool = True)
 
 
 def _prefix(workload: Workload) -> float:
-    return max(0.0, workload.prompt_tokens - INSTRUCTION_TOKENS)
+    return max(0.0, workload.prompt_tokens - workload.instruction_tokens)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .latency import Latencies
-from .strategy_calls import PlannedCall, planned_calls
+from .strategy_calls import PlannedCall, planned_calls, supersteps
 from .workload import ROUTES, Route, Workload
 
 
@@ -18,7 +18,8 @@ class Settings:
         floor: No call is shorter than its model's `least_seconds`.
         sharing: How far calls at once hold each other up: 0 not at all, 1 as if they ran one after
             the other.
-        question_seconds: What each question costs beside its calls.
+        question_seconds: What each question costs beside its calls and supersteps.
+        superstep_seconds: What a superstep of the graph costs beside the calls in it.
     """
 
     overlap: bool = False
@@ -26,13 +27,14 @@ class Settings:
     floor: bool = True
     sharing: float = 0.0
     question_seconds: float = 0.0
+    superstep_seconds: float = 0.0
 
 
 def question_seconds(
     strategy: str, workload: Workload, latencies: Latencies, route: Route, settings: Settings
 ) -> float:
     """Seconds that one question of a route takes."""
-    total = settings.question_seconds
+    total = settings.question_seconds + settings.superstep_seconds * supersteps(strategy, route)
     for stage in planned_calls(strategy, workload, route):
         seconds = [call_seconds(call, latencies, settings) for call in stage]
         sharing = settings.sharing if settings.overlap else 1.0
@@ -71,10 +73,15 @@ def output_tokens(strategy: str, workload: Workload) -> float:
 
 
 def call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) -> float:
-    """Seconds of one call on its own."""
+    """Seconds of one call on its own; where a draft writes ahead, it reads the prompt as well."""
     latency = latencies[call.role] if settings.floor else latencies[call.role].without_floor()
     cached = call.prefix_tokens if settings.prefix_reuse else 0.0
-    return latency.call_seconds(call.prompt_tokens, call.output_tokens, cached)
+    if call.drafting is None:
+        return latency.call_seconds(call.prompt_tokens, call.output_tokens, cached)
+    draft, drafting = latencies["small"], call.drafting
+    together = latency.drafted(draft, drafting.ahead, drafting.tokens_per_round)
+    seconds = together.call_seconds(call.prompt_tokens, call.output_tokens, cached)
+    return seconds + draft.prefill_seconds(call.prompt_tokens)
 
 
 def priced(strategies: Sequence[str], workload: Workload) -> list[str]:

@@ -1,70 +1,57 @@
 """Holds the simulator against a timed run of the demo pair on this machine.
 
-Component latencies are measured on some questions, and every strategy is timed on others, in turns,
-so that whatever else the machine does meanwhile falls on both alike.
+Components are measured on some questions, and every strategy is timed on others, in turns, so that
+whatever else the machine does meanwhile falls on both alike.
 """
 
-import statistics
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
+from statistics import fmean
 
 from ..demo.held_out import HeldOut, held_out
-from ..graph import create_strategy
-from ..models.pairs import Pair, load_pair
-from ..nodes.model_call import Agent, call_model
-from ..nodes.prepare import read_task
-from ..nodes.state import MAIInput, ModelCall, RunState
-from .latency import ROLES, Latencies, ModelLatency, Role
-from .simulation import TimedTotal
+from ..nodes.accept_rate import accept_rate
+from .call_components import Components, Sample, SampleInParts, components
+from .latency import ROLES, Role
+from .simulation import Component, TimedTotal
+from .strategy_timer import StrategyTimer, TimedRun, graph_input
 from .totals import Settings, total_seconds
-from .workload import Route, Style, Workload
-
-TIMED = ("small_direct", "large_direct", "small_reason", "large_reason", "full_transfer", "mai")
-"""The strategies that are timed."""
+from .workload import Drafting, Route, Style, Workload
 
 _MEASURED_SEED, _TIMED_SEED = 52_001, 52_002
 _WARMUP = 3
-_OVERHEAD = ("large_direct", "mai")
-"""Graphs whose own time is measured: one of a single call, and the cascade."""
-_TRIMMED = 0.02
-"""Share of the calls, those furthest off, that the fit leaves out: the machine stalled."""
-_STYLES: tuple[Style, ...] = ("direct", "reason")
+_STYLES: tuple[Style, ...] = ("direct", "explain", "reason")
+_RESAMPLES = 200
+_TAIL = 0.025
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Predictions beside measurements, and what they were made of."""
+    """Predictions beside measurements, and what they were made of.
+
+    Attributes:
+        checked: Every strategy's total; `low` and `high` of its error are 95% bounds, by drawing
+            the turns anew.
+        components: What was measured, with such bounds.
+        workload: Routes and tokens of the timed run.
+        predicted_from: The components as the simulator takes them.
+        settings: How the calls were run.
+    """
 
     checked: list[TimedTotal]
+    components: list[Component]
     workload: Workload
-    latencies: Latencies
+    predicted_from: Components
     settings: Settings
 
 
-@dataclass(slots=True)
-class _Components:
-    """Single calls, calls at once, and what a graph adds, on the questions for measuring."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One question's components, and another question by every strategy."""
 
-    calls: list[ModelCall] = field(default_factory=list)
-    sharing: list[float] = field(default_factory=list)
-    overhead: dict[str, list[float]] = field(
-        default_factory=lambda: {name: [] for name in _OVERHEAD}
-    )
-
-
-@dataclass(slots=True)
-class _Timed:
-    """Wall clock and results by strategy, on the questions for timing."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(TIMED, 0.0))
-    results: dict[str, list[dict[str, Any]]] = field(
-        default_factory=lambda: {name: [] for name in TIMED}
-    )
+    sample: Sample
+    timed: Mapping[str, TimedRun]
 
 
 def validate(questions: int, folder: Path) -> Validation:
@@ -74,145 +61,123 @@ def validate(questions: int, folder: Path) -> Validation:
         questions: How many.
         folder: Where pictures are written.
     """
-    pair = load_pair("demo")
-    pair.small.load()  # type: ignore[attr-defined]
-    pair.large.load()  # type: ignore[attr-defined]
-    graphs = {
-        name: create_strategy(name, pair.small, pair.large, prompts=pair.prompts) for name in TIMED
-    }
+    timer = StrategyTimer()
     measured_on = held_out(folder / "measured", questions + _WARMUP, _MEASURED_SEED)
     timed_on = held_out(folder / "timed", questions + _WARMUP, _TIMED_SEED)
-    components, timed = _Components(), _Timed()
-    for turn, (one, other) in enumerate(zip(measured_on, timed_on, strict=True)):
-        if turn == _WARMUP:
-            components, timed = _Components(), _Timed()
-        _measure(pair, graphs, _input(one), components)
-        for name, graph in graphs.items():
-            begun = time.perf_counter()
-            result = graph.invoke(_input(other))
-            timed.seconds[name] += time.perf_counter() - begun
-            timed.results[name].append(result)
-    return _compare(components, timed)
-
-
-def _input(item: HeldOut) -> MAIInput:
-    return {
-        "question": item.question.text,
-        "images": [item.image],
-        "choices": list(item.question.choices),
-        "answer_type": item.question.answer_type,
-    }
-
-
-def _measure(
-    pair: Pair, graphs: dict[str, Any], question: MAIInput, components: _Components
-) -> None:
-    """Every kind of call alone, both direct calls at once, and what graphs add to their calls."""
-    task = read_task(cast("RunState", question))
-    agents = {role: Agent(role, getattr(pair, role), pair.prompts) for role in ROLES}
-    alone: dict[tuple[Role, Style], ModelCall] = {
-        (role, style): call_model(agents[role], style, task, {})
-        for style in _STYLES
-        for role in ROLES
-    }
-    reasoning = alone["small", "reason"]["text"]
-    transfer = call_model(agents["large"], "transfer", task, {}, reasoning)
-    components.calls += [*alone.values(), transfer]
-    with ThreadPoolExecutor(len(ROLES)) as pool:
-        begun = time.perf_counter()
-        list(pool.map(lambda role: call_model(agents[role], "direct", task, {}), ROLES))
-        together = time.perf_counter() - begun
-    single = [alone[role, "direct"]["seconds"] for role in ROLES]
-    components.sharing.append((together - max(single)) / min(single))
-    for name in _OVERHEAD:
-        begun = time.perf_counter()
-        result = graphs[name].invoke(question)
-        passed = time.perf_counter() - begun
-        components.overhead[name].append(passed - _critical_path(result["calls"]))
-
-
-def _critical_path(calls: list[ModelCall]) -> float:
-    """Seconds of a run's calls where the direct ones ran at once."""
-    direct = [call["seconds"] for call in calls if call["style"] == "direct"]
-    return max(direct) + sum(call["seconds"] for call in calls if call["style"] != "direct")
-
-
-def _compare(components: _Components, timed: _Timed) -> Validation:
-    latencies: Latencies = {role: _fit(role, components.calls) for role in ROLES}
-    calls = [call for results in timed.results.values() for r in results for call in r["calls"]]
-    settings = Settings(
-        overlap=True,
-        prefix_reuse=any(call["cached_tokens"] for call in calls),
-        floor=False,
-        sharing=max(0.0, statistics.median(components.sharing)),
-        question_seconds=statistics.fmean(components.overhead["large_direct"]),
-    )
-    cascade = replace(settings, question_seconds=statistics.fmean(components.overhead["mai"]))
-    workload = _workload(timed)
-    checked = [
-        TimedTotal(
-            strategy=name,
-            questions=workload.questions,
-            measured=timed.seconds[name],
-            predicted=total_seconds(
-                name, workload, latencies, cascade if name == "mai" else settings
-            ),
-        )
-        for name in TIMED
+    turns = [
+        _turn(timer, number, one, other)
+        for number, (one, other) in enumerate(zip(measured_on, timed_on, strict=True))
     ]
-    return Validation(checked, workload, latencies, cascade)
+    return compare(turns[_WARMUP:])
 
 
-def _fit(role: Role, calls: list[ModelCall]) -> ModelLatency:
-    """Seconds of a call as a fixed part, a part a prompt token, and a part an output token."""
-    own = [call for call in calls if call["role"] == role]
-    read = np.array([float(call["input_tokens"] or 0) for call in own])
-    written = np.array([float(call["output_tokens"] or 0) for call in own])
-    seconds = np.array([call["seconds"] for call in own])
-    parts = _least_squares([np.ones(len(own)), read, written], seconds)
-    if parts[1] < 0:  # prompts of nearly one length tell nothing about their tokens
-        fixed, per_written = _least_squares([np.ones(len(own)), written], seconds)
-        parts = [fixed, 0.0, per_written]
-    fixed, per_read, per_written = parts
-    points = {int(n): max(0.0, fixed + per_read * n) for n in (read.min(), read.max())}
-    return ModelLatency(role, tuple(sorted(points.items())), max(1e-9, per_written))
+def compare(turns: Sequence[Turn]) -> Validation:
+    """Predict the totals of the timed strategies from the components of the same turns."""
+    found = _Prediction(turns)
+    errors: dict[str, list[float]] = {name: [] for name in found.seconds}
+    figures: dict[str, list[float]] = {name: [] for name in found.components.figures()}
+    rng = random.Random(_TIMED_SEED)
+    for _ in range(_RESAMPLES):
+        drawn = _Prediction(rng.choices(turns, k=len(turns)))
+        for name, seconds in drawn.seconds.items():
+            errors[name].append(seconds / drawn.measured[name] - 1)
+        for name, (value, _unit) in drawn.components.figures().items():
+            figures[name].append(value)
+    return Validation(
+        checked=[
+            TimedTotal(
+                strategy=name,
+                questions=len(turns),
+                measured=found.measured[name],
+                predicted=seconds,
+                error_bounds=_bounds(errors[name]),
+            )
+            for name, seconds in found.seconds.items()
+        ],
+        components=[
+            Component(name, value, unit, _bounds(figures[name]))
+            for name, (value, unit) in found.components.figures().items()
+        ],
+        workload=found.workload,
+        predicted_from=found.components,
+        settings=found.settings,
+    )
 
 
-def _least_squares(columns: list[Any], seconds: Any) -> list[float]:
-    """Weights of the columns, those calls left out that a first fit misses most."""
-    factors = np.stack(columns, axis=1)
-    off = np.abs(factors @ np.linalg.lstsq(factors, seconds, rcond=None)[0] - seconds)
-    kept = off <= np.quantile(off, 1 - _TRIMMED)
-    found: list[float] = np.linalg.lstsq(factors[kept], seconds[kept], rcond=None)[0].tolist()
-    return found
+def _turn(timer: StrategyTimer, number: int, one: HeldOut, other: HeldOut) -> Turn:
+    """Components of one question and every strategy on another one, in turns."""
+    parts = SampleInParts(timer, graph_input(one))
+    timed: dict[str, TimedRun] = {}
+
+    def strategy(name: str) -> Callable[[], None]:
+        def run() -> None:
+            timed[name] = timer.run(name, graph_input(other))
+
+        return run
+
+    # In any order: what ran before, and so lies in the processor's caches, makes up to a tenth.
+    jobs = [*parts.parts, *map(strategy, timer.names)]
+    random.Random(number).shuffle(jobs)
+    for job in jobs:
+        job()
+    return Turn(parts.sample(), {name: timed[name] for name in timer.names})
 
 
-def _workload(timed: _Timed) -> Workload:
+class _Prediction:
+    """Totals of strategies from components, and what they really took."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        runs = {name: [turn.timed[name] for turn in turns] for name in turns[0].timed}
+        self.components = components([turn.sample for turn in turns])
+        self.workload = _workload(runs)
+        self.settings = Settings(
+            overlap=True,
+            prefix_reuse=True,
+            floor=False,
+            sharing=self.components.sharing,
+            question_seconds=self.components.question_seconds,
+            superstep_seconds=self.components.superstep_seconds,
+        )
+        self.measured = {name: sum(run.seconds for run in own) for name, own in runs.items()}
+        self.seconds = {
+            name: total_seconds(name, self.workload, self.components.latencies, self.settings)
+            for name in runs
+        }
+
+
+def _workload(runs: Mapping[str, Sequence[TimedRun]]) -> Workload:
     """Routes and tokens as the timed run had them."""
-    results = timed.results
     tokens: dict[tuple[Role, Style], float] = {
-        (role, style): _mean_tokens(results[f"{role}_{style}"])
+        (role, style): fmean(run.calls[0]["output_tokens"] or 0 for run in runs[f"{role}_{style}"])
         for role in ROLES
         for style in _STYLES
     }
     by_route: dict[Route, list[int]] = {"direct": [], "reasoned": [], "transferred": []}
-    for result in results["mai"]:
-        reasonings = [c["output_tokens"] for c in result["calls"] if c["style"] == "reason"]
-        by_route[result["route"]].append(sum(reasonings))
-    prompts = [result["calls"][0]["input_tokens"] for result in results["small_direct"]]
+    for run in runs["mai"]:
+        written = [c["output_tokens"] or 0 for c in run.calls if c["style"] == "reason"]
+        by_route[run.route].append(sum(written))
+    prompt = fmean(run.calls[0]["input_tokens"] or 0 for run in runs["small_direct"])
+    # The second prompt of two-stage knows what all prompts about a question share.
+    shared = fmean(run.calls[1]["cached_tokens"] or 0 for run in runs["small_two_stage"])
+    rate = accept_rate(call for run in runs.get("speculative", ()) for call in run.calls)
     return Workload(
         name="demo",
-        questions=len(results["mai"]),
-        routes={route: len(written) for route, written in by_route.items()},
+        questions=len(runs["mai"]),
+        routes={route: len(lengths) for route, lengths in by_route.items()},
         tokens=tokens,
         reason_tokens={
-            route: statistics.fmean(written)
-            for route, written in by_route.items()
-            if written and route != "direct"
+            route: fmean(lengths)
+            for route, lengths in by_route.items()
+            if lengths and route != "direct"
         },
-        prompt_tokens=statistics.fmean(prompts),
+        prompt_tokens=prompt,
+        instruction_tokens=prompt - shared,
+        drafting=None if rate is None else Drafting(rate),
     )
 
 
-def _mean_tokens(results: list[dict[str, Any]]) -> float:
-    return statistics.fmean(result["calls"][0]["output_tokens"] for result in results)
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    """95% bounds: what 2.5% of the values lie below, and above."""
+    ordered = sorted(values)
+    tail = int(_TAIL * len(ordered))
+    return ordered[tail], ordered[-1 - tail]

@@ -14,6 +14,40 @@ DEFAULT_PROMPT_TOKENS = 320
 """A picture of 512x512 pixels (256 tokens) and 64 tokens of text."""
 
 
+DEFAULT_INSTRUCTION_TOKENS = 32
+"""What follows the shared prefix of a prompt: the style's instruction and the end of the turn."""
+
+DEFAULT_AHEAD = 5
+"""Tokens that a draft writes before the large model reads them, where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Speculative decoding of the large model's reasoning, with the small model as draft.
+
+    Attributes:
+        accept_rate: Share of the draft's tokens that are in the output.
+        ahead: Tokens that the draft writes before the large model reads them.
+    """
+
+    accept_rate: float
+    ahead: float = DEFAULT_AHEAD
+
+    def __post_init__(self) -> None:
+        """Check the figures.
+
+        Raises:
+            ValueError: One is out of range.
+        """
+        if not 0 <= self.accept_rate <= 1 or self.ahead < 1:
+            raise ValueError("An accept rate is from 0 to 1, and a draft writes a token at least.")
+
+    @property
+    def tokens_per_round(self) -> float:
+        """Tokens of the output each time that the large model reads: the kept ones and its own."""
+        return 1 + self.accept_rate * self.ahead
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A benchmark as one pair answers it.
@@ -26,6 +60,8 @@ class Workload:
         reason_tokens: Mean tokens of the small model's reasoning by route, where they are known;
             questions that the models dispute make it reason longer than on average.
         prompt_tokens: Mean length of a prompt, pictures included.
+        instruction_tokens: How much of it comes after what all prompts about a question share.
+        drafting: How speculative decoding goes, where that is known.
         scores: What each strategy scores, in percent, where that is known.
     """
 
@@ -35,6 +71,8 @@ class Workload:
     tokens: Mapping[tuple[Role, Style], float]
     reason_tokens: Mapping[Route, float] = field(default_factory=dict)
     prompt_tokens: float = DEFAULT_PROMPT_TOKENS
+    instruction_tokens: float = DEFAULT_INSTRUCTION_TOKENS
+    drafting: Drafting | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,6 +98,14 @@ class Workload:
     def disputed(self) -> int:
         """Questions on which the direct answers do not agree."""
         return self.routes.get("reasoned", 0) + self.transferred
+
+    def score(self, strategy: str) -> float | None:
+        """What a strategy scores, in percent; None where that is not known.
+
+        Speculative decoding writes what the large model's reasoning does, and scores as it does.
+        """
+        known = self.scores.get(strategy)
+        return self.scores.get("large_reason") if strategy == "speculative" else known
 
     def count(self, route: Route) -> int:
         """Questions of a route; those that no route is given for went direct."""

@@ -88,20 +88,28 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
         text, finish = self._reply(messages, kwargs)
         time.sleep(self.delay)
-        return self._result(text, finish)
+        return self._result(text, finish, _drafted(kwargs))
 
     async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
         text, finish = await asyncio.to_thread(self._reply, messages, kwargs)
         await asyncio.sleep(self.delay)
-        return self._result(text, finish)
+        return self._result(text, finish, _drafted(kwargs))
 
-    def _result(self, text: str, finish: str) -> ChatResult:
+    def check_draft(self, draft: object) -> None:
+        """Any model may write ahead of one that computes nothing."""
+
+    def _result(self, text: str, finish: str, drafted: dict[str, int]) -> ChatResult:
         message = AIMessage(
             content=text,
             usage_metadata=self._usage(text),
-            response_metadata={"finish_reason": finish, "model_name": self.label},
+            response_metadata={"finish_reason": finish, "model_name": self.label, **drafted},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _drafted(settings: dict[str, Any]) -> dict[str, int]:
+    """What a model says of a draft's tokens, if it was given a draft."""
+    return {"drafted_tokens": 8, "accepted_tokens": 6} if settings.get("draft") else {}
 
 
 class StreamingModel(ScriptedModel):
@@ -121,7 +129,7 @@ class StreamingModel(ScriptedModel):
             message = AIMessageChunk(content=word if number == 0 else f" {word}")
             if last:
                 message.usage_metadata = self._usage(text)
-                message.response_metadata = {"finish_reason": finish}
+                message.response_metadata = {"finish_reason": finish, **_drafted(kwargs)}
                 message.chunk_position = "last"
             chunk = ChatGenerationChunk(message=message)
             if run_manager:

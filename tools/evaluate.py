@@ -140,6 +140,8 @@ def evaluate(
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
+    if strategy and "all" in strategy:
+        strategies = _available(strategies, models)
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if allow_fetch:
         questions = with_fetched_pictures(questions, folder / "pictures")
@@ -183,8 +185,8 @@ def _evaluate(
     progress: EvaluationProgress,
     replicas: "RayReplicas | None",
 ) -> dict[str, Any]:
+    from ..benchmarks.evaluation.evaluate import accept_rates, headline
     from ..benchmarks.evaluation.evaluate import evaluate as run
-    from ..benchmarks.evaluation.evaluate import headline
     from ..benchmarks.evaluation.runner import Progress
     from ..records.run_record import write_run_record
 
@@ -215,6 +217,7 @@ def _evaluate(
         "strategies": list(dict.fromkeys(result["strategy"] for result in found.results)),
         "calls_made": found.calls_made,
         "calls_stored": found.calls_stored,
+        "accept_rates": accept_rates(found.results),
         "failures": [
             {key: result[key] for key in ("id", "strategy", "error")} for result in found.failures
         ],
@@ -330,6 +333,17 @@ def _replicas(
     from ..benchmarks.evaluation.ray_engine import RayReplicas
 
     return RayReplicas(load_pair_config(pair), address, count, gpus)
+
+
+def _available(strategies: list[str], pair: "Pair") -> list[str]:
+    """Those of the strategies that the pair's models can do; the others are named."""
+    from ..graph import unavailable
+
+    reasons = {name: unavailable(name, pair.small, pair.large) for name in strategies}
+    for name, reason in reasons.items():
+        if reason:
+            typer.echo(f"Without {name}: {reason}", err=True)
+    return [name for name in strategies if not reasons[name]]
 
 
 def _wording(

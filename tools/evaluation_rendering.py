@@ -28,6 +28,9 @@ def show_evaluation(done: dict[str, Any], folder: str) -> None:
         asked = max((one["questions"] for one in own.values()), default=0)
         table.add_row(strategy, str(asked), *(_score(own.get(name)) for name in protocols))
     console.print(table)
+    for strategy, rate in done["accept_rates"].items():
+        sentence = f"{strategy}: {_share(rate)} of the draft's tokens are in the outputs."
+        console.print(Text(sentence, "dim"))
     stored = sum(done["calls_stored"].values())
     console.print(Text(f"{done['calls_made']} calls made now, {stored} stored.", "dim"))
     if done["failures"]:
@@ -46,7 +49,9 @@ def show_timing(done: dict[str, Any], folder: str) -> None:
     """
     console = Console(highlight=False)
     found = {(one["strategy"], one["name"]): one["value"] for one in done["timing"]}
-    times = _table("strategy", "total (s)", "a question (s)", "median", "p95", "calls", "over mai")
+    drafted = any(name == "accept_rate" for _, name in found)
+    columns = ("total (s)", "a question (s)", "median", "p95", "calls", "over mai")
+    times = _table("strategy", *columns, *(["accept rate"] if drafted else []))
     for strategy in done["strategies"]:
         names = ("seconds_per_question", "seconds_per_question.median", "seconds_per_question.p95")
         times.add_row(
@@ -55,6 +60,7 @@ def show_timing(done: dict[str, Any], folder: str) -> None:
             *(_number(found[strategy, name], 3) for name in names),
             str(found[strategy, "calls"]),
             _number(found.get((strategy, "ratio.mai")), 2),
+            *([_share(found.get((strategy, "accept_rate")))] if drafted else []),
         )
     console.print(times)
     calls = _table("strategy", "role", "style", "calls", "tokens in", "cached", "out")
@@ -89,6 +95,10 @@ def _score(figure: dict[str, Any] | None) -> str:
     if figure["low"] is None:
         return value
     return f"{value} ({100 * figure['low']:.1f}-{100 * figure['high']:.1f})"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None, places: int) -> str:

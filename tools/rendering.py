@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,8 +11,12 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from ..nodes.accept_rate import accept_rate
 from ..nodes.prompts import LETTERS
 from .reasoning_rendering import reasoning_panels
+
+if TYPE_CHECKING:
+    from ..nodes.state import ModelCall
 
 _STEPS = {
     "prepare": "reading the input",
@@ -186,11 +190,12 @@ def show_lines(title: str, lines: Sequence[str]) -> None:
     console.print()
 
 
-def _calls_table(calls: list[dict[str, Any]]) -> Table:
+def _calls_table(calls: "list[ModelCall]") -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("role", "style", "answer"):
         table.add_column(column)
-    for column in ("tokens in", "cached", "out", "seconds"):
+    drafted = any("drafted_tokens" in call for call in calls)
+    for column in ("tokens in", "cached", "out", "seconds", *(["accept rate"] if drafted else [])):
         table.add_column(column, justify="right")
     for call in calls:
         table.add_row(
@@ -199,6 +204,7 @@ def _calls_table(calls: list[dict[str, Any]]) -> Table:
             Text("-" if call["answer"] is None else call["answer"]),
             *(_count(call[key]) for key in ("input_tokens", "cached_tokens", "output_tokens")),
             f"{call['seconds']:.2f}",
+            *([_accept_rate(call)] if drafted else []),
         )
     return table
 
@@ -210,6 +216,11 @@ def _style_note(call: dict[str, Any]) -> str:
     if selection is None:
         return cut
     return f" {selection['kept_tokens']} of {selection['reasoning_tokens']} tokens{cut}"
+
+
+def _accept_rate(call: "ModelCall") -> str:
+    rate = accept_rate([call])
+    return "-" if rate is None else f"{rate:.1%}"
 
 
 def _fallback_note(fallback: str) -> str:

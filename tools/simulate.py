@@ -103,7 +103,8 @@ def simulate(
     workloads = read_workloads(routes, tokens, small, large)
     found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
     if validate:
-        found = replace(found, timed=_time_demo_pair(validate))
+        held = _time_demo_pair(validate)
+        found = replace(found, timed=held.checked, components=held.components)
     if out:
         write_simulation(found, out, paper=paper)
         write_run_record(out, settings=settings)
@@ -119,7 +120,7 @@ def _time_demo_pair(questions: int) -> Any:
     from ..profiling.validation import validate
 
     with tempfile.TemporaryDirectory(prefix="langgraph-mai-validate-") as folder:
-        return validate(questions, Path(folder)).checked
+        return validate(questions, Path(folder))
 
 
 def _show(found: Any, paper: bool) -> None:

@@ -15,7 +15,7 @@ STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for
         for role in ("small", "large")
         for style in ("direct", "explain", "reason")
     ),
-    *("small_two_stage", "large_two_stage", "full_transfer", "mai"),
+    *("small_two_stage", "large_two_stage", "full_transfer", "speculative", "mai"),
 )
 DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
 

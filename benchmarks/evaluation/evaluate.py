@@ -10,6 +10,7 @@ from typing import Any
 from ...configs import ConfigError, PromptsConfig
 from ...models.images import ImageError
 from ...models.pairs import Pair
+from ...nodes.accept_rate import accept_rate
 from ...records.json_files import write_json, write_lines
 from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion
@@ -151,6 +152,17 @@ def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str,
             for figure in score(benchmark, texts)
         ]
     return records
+
+
+def accept_rates(results: Sequence[Result]) -> dict[str, float]:
+    """Of the tokens that drafts wrote, the share in the outputs, by strategies that have drafts."""
+    rates = {
+        name: accept_rate(
+            call for one in results if one["strategy"] == name for call in one["calls"]
+        )
+        for name in dict.fromkeys(result["strategy"] for result in results)
+    }
+    return {name: rate for name, rate in rates.items() if rate is not None}
 
 
 def headline(metric: str) -> str:

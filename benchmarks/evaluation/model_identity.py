@@ -16,6 +16,7 @@ _IRRELEVANT = {
     "allow_fetch",
     "batch_size",
     "batch_tokens",
+    "draft",
     "max_retries",
     "memory",
     "prefix_cache_bytes",

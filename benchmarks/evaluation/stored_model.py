@@ -40,6 +40,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     _identity: dict[str, Any] = PrivateAttr()
     _running: "dict[str, asyncio.Task[_Outcome]]" = PrivateAttr(default_factory=dict)
     _failed: dict[str, Exception] = PrivateAttr(default_factory=dict)
+    _drafts: dict[int, tuple[BaseChatModel, dict[str, Any]]] = PrivateAttr(default_factory=dict)
     _made: int = PrivateAttr(default=0)
     _attention: GivesAttention | None = PrivateAttr()
 
@@ -173,9 +174,18 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
         message: AIMessage = outcome.message
         return message
 
+    def _draft_identity(self, draft: BaseChatModel) -> dict[str, Any]:
+        """What tells a draft from others; its weights are read once."""
+        if id(draft) not in self._drafts:
+            # Kept with it, so that no other model comes to have its id.
+            self._drafts[id(draft)] = (draft, model_identity(draft))
+        return self._drafts[id(draft)][1]
+
     def _key(self, prompt: LanguageModelInput, settings: Mapping[str, Any]) -> str:
         """The model, every byte of the prompt with its images, and the settings, hashed."""
         own = {name: value for name, value in settings.items() if name != "timeout"}
+        if isinstance(draft := own.get("draft"), BaseChatModel):
+            own["draft"] = self._draft_identity(draft)
         content = [self._identity, _content(prompt), own]
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -2,15 +2,17 @@
 
 All strategies answer a question, or as many as are asked at a time, before any goes on to the
 next: what else the machine does then weighs on all alike, and so does its warming up. Who is first
-changes from one to the next. Before each turn, models that keep prompts forget them, where they can
-be told to; where not, `cached_tokens` shows what a strategy found there.
+changes from one to the next. Before each turn, prepared pictures are dropped, and models that keep
+prompts forget them, where they can be told to; where not, `cached_tokens` shows what a strategy
+found there.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+from ...models.cold_start import forget
 from ...nodes.state import MAIInput, ModelCall
 from ..question import BenchmarkQuestion
 from .results import Result, failed, finished, graph_input
@@ -19,15 +21,6 @@ WARM_UP = 3
 """Questions that each strategy answers before it is timed."""
 
 OnAnswer = Callable[["TimedRun", int, int], None]
-
-
-@runtime_checkable
-class ForgetsPrefixes(Protocol):
-    """A model that can drop what it keeps of earlier prompts."""
-
-    def forget_prefixes(self) -> None:
-        """Drop it."""
-        ...
 
 
 class TimedRun:
@@ -69,7 +62,7 @@ def time_strategies(
         concurrency: Questions at a time, and in a turn; 1 measures what one user waits for.
         on_answer: Called after every answer with the run, and how many of how many are there.
     """
-    forgetful = [model for model in models if isinstance(model, ForgetsPrefixes)]
+    kept = list(models)
     runs = [TimedRun(name) for name in graphs]
 
     def take_turns() -> Iterator[tuple[TimedRun, Sequence[BenchmarkQuestion]]]:
@@ -83,8 +76,7 @@ def time_strategies(
             for question in questions[:WARM_UP]:
                 await _answer(graph, graph_input(question))
         for run, asked in take_turns():
-            for model in forgetful:
-                model.forget_prefixes()
+            forget(kept)
             await _time(run, graphs[run.strategy], asked)
             for done in range(len(run.results) - len(asked), len(run.results)):
                 on_answer(run, done + 1, len(questions))

@@ -20,8 +20,9 @@ def timing_records(runs: Sequence[TimedRun]) -> list[dict[str, Any]]:
     Returns:
         A strategy and the keys of a `Record`. The names:
         `total_seconds`; `seconds_per_question` (its mean), `.median` and `.p95`; `failed`;
-        `calls`, `call_seconds` and the three kinds of tokens, each also as `NAME.ROLE.STYLE`; and
-        `ratio.OTHER`, the strategy's seconds over those of another one on the same questions.
+        `calls`, `call_seconds` and the three kinds of tokens, each also as `NAME.ROLE.STYLE`; where
+        a draft wrote ahead, `accept_rate`; and `ratio.OTHER`, the strategy's seconds over those of
+        another one on the same questions.
     """
     records = []
     for run in runs:
@@ -58,11 +59,21 @@ def _figures(run: TimedRun) -> Iterator[tuple[str, Estimate, str]]:
     yield "seconds_per_question.median", exact(quantile(seconds, 0.5)), "s"
     yield "seconds_per_question.p95", exact(quantile(seconds, 0.95)), "s"
     yield "failed", exact(sum(result["error"] is not None for result in run.results)), "questions"
+    drafted, accepted = _drafts(run)
+    if any(drafted):
+        yield "accept_rate", ratio(accepted, drafted), "share"
     yield from _calls("", run.calls, exact)
     kinds = dict.fromkeys((call["role"], call["style"]) for call in run.calls)
     for role, style in sorted(kinds):
         own = [call for call in run.calls if (call["role"], call["style"]) == (role, style)]
         yield from _calls(f".{role}.{style}", own, exact)
+
+
+def _drafts(run: TimedRun) -> tuple[list[float], list[float]]:
+    """Tokens that drafts wrote for each question, and those of them that are in the outputs."""
+    drafted = [sum(call.get("drafted_tokens", 0) for call in one["calls"]) for one in run.results]
+    accepted = [sum(call.get("accepted_tokens", 0) for call in one["calls"]) for one in run.results]
+    return list(map(float, drafted)), list(map(float, accepted))
 
 
 def _calls(suffix: str, calls: Sequence[ModelCall], exact: Any) -> Iterator[Any]:

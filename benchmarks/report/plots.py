@@ -17,11 +17,18 @@ _AXES: dict[Cost, str] = {
     "time": "seconds a question (log)",
     "tokens": "output tokens a question, small and large model's counted alike (log)",
 }
-_COLORS = {"small": "#d98032", "large": "#3f6fb5", "full": "#7a5aa6", "mai": "#2c8c4b"}
+_COLORS = {
+    "small": "#d98032",
+    "large": "#3f6fb5",
+    "full": "#7a5aa6",
+    "speculative": "#b0413e",
+    "mai": "#2c8c4b",
+}
 _KINDS = {
     "small": "small model alone",
     "large": "large model alone",
     "full": "full transfer",
+    "speculative": "speculative decoding",
     "mai": "the cascade",
 }
 _OTHER = "#555555"

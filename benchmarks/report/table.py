@@ -64,6 +64,14 @@ def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
     return f"{value} ({', '.join(told)})" if told else value
 
 
+def percent(part: Estimate) -> Estimate:
+    """A share as percent, for tables whose other estimates are none."""
+    low, value, high = (
+        None if one is None else 100 * one for one in (part.low, part.value, part.high)
+    )
+    return Estimate(value, low, high, part.questions)
+
+
 def _line(cells: Sequence[str]) -> str:
     escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
     return f"| {' | '.join(escaped)} |"

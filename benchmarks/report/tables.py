@@ -1,21 +1,21 @@
-"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8 to 10, 11 (if timed) and 15.
+"""The paper's tables for evaluated pairs: 5 and 13, 6, 7 and 14, 8 to 10, 11 and 12 (timed), 15.
 
 Figure 1's points are in `economy`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...answers import agree, parse
 from ..estimates import Estimate, mean, share
 from .cascade import cascade
+from .decoding import decoding
 from .economy import economy_table
 from .evaluated import Evaluated
 from .parts import part_scores
 from .protocols import protocol_scores, unread_notes, whole_output_notes
 from .sparse_transfer import sparse_transfer
-from .table import Cell, Table
+from .table import Cell, Table, percent
 
 _NOTHING = Estimate(None, None, None, 0)
 
@@ -26,7 +26,7 @@ _SOURCES = {
     ("small", "explain"): ("small_explain",),
     ("large", "explain"): ("large_explain",),
     ("small", "reason"): ("small_reason", "small_two_stage", "full_transfer"),
-    ("large", "reason"): ("large_reason", "large_two_stage"),
+    ("large", "reason"): ("large_reason", "speculative", "large_two_stage"),
 }
 _STYLES = (("S", "direct"), ("E", "explain"), ("R", "reason"))
 _ROLES = ("small", "large")
@@ -51,6 +51,7 @@ def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
         differences(runs, protocol),
         two_stage_verification(runs, protocol),
         times(runs),
+        decoding(runs, protocol),
         protocol_scores(runs),
         outputs(runs),
     ]
@@ -251,8 +252,8 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
                     name,
                     len(ids),
                     run.failed.get(name, 0),
-                    _percent(run.unread(name)),
-                    _percent(share(cut, run.clusters(ids))),
+                    percent(run.unread(name)),
+                    percent(share(cut, run.clusters(ids))),
                     mean(written, run.clusters(ids)),
                 )
             )
@@ -277,13 +278,6 @@ def _strangers(run: Evaluated) -> Iterator[str]:
     absent = [name for name in run.timed if name not in run.results]
     if absent:
         yield f"{run.benchmark.name}: timed, but without results: {', '.join(absent)}."
-
-
-def _percent(part: Estimate) -> Estimate:
-    low, value, high = (
-        None if one is None else 100 * one for one in (part.low, part.value, part.high)
-    )
-    return replace(part, value=value, low=low, high=high)
 
 
 def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:

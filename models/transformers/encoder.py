@@ -6,6 +6,7 @@ Imports torch and transformers: only modules of a loaded model import this one.
 import sys
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -49,6 +50,12 @@ class Encoder:
         self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self._reuses = reuses
         self._rope_index = getattr(checkpoint.model.base_model, "get_rope_index", None)
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """A hash of all token ids with their texts: equal for equal tokenizers, in one process."""
+        with self._lock:
+            return hash(frozenset(self._tokenizer.get_vocab().items()))
 
     def encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
         """Render the chat template, tokenize, and prepare the pictures.

@@ -21,10 +21,11 @@ from .checkpoint import Checkpoint
 from .computation import Computation
 from .encoder import Encoder
 from .gate import Gate
-from .generation import Generation, generation_config
+from .generation import REUSING, Generation, generation_config
 from .load_errors import is_out_of_memory, one_line
 from .prompt import Prompt
 from .rows import Row
+from .speculation import Draft
 from .threads import ThreadShares, fixed_threads, one_thread
 
 _Made = TypeVar("_Made")
@@ -47,7 +48,7 @@ class Engine:
         """Take over a loaded checkpoint."""
         self._name = checkpoint.name
         self._gate = gate
-        model = checkpoint.model
+        self._model = model = checkpoint.model
         tokenizer = checkpoint.processor.tokenizer
         ends = _end_tokens(model, tokenizer)
         pad = tokenizer.pad_token_id
@@ -108,6 +109,30 @@ class Engine:
         """
         return count_layers(self._config, self._name)
 
+    def draft(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Draft:
+        """This model as one that writes ahead for another one, with its reading of a prompt.
+
+        Raises:
+            ContextLengthError: As for `encode`, like the other errors.
+            ModelError: Its outputs cannot be taken back.
+        """
+        self._check_reuse()
+        return Draft(self._model, self.encode(turns, images))
+
+    def check_draft(self, draft: "Engine") -> None:
+        """Refuse a model that cannot write ahead for this one.
+
+        Raises:
+            ModelError: One of them cannot take back what it read, or they have other tokens.
+        """
+        self._check_reuse()
+        draft._check_reuse()
+        if self._encoder.vocabulary != draft._encoder.vocabulary:
+            raise ModelError(
+                f"{draft._name!r} cannot draft for {self._name!r}: their tokenizers differ; use "
+                "two models of one family."
+            )
+
     def announce(self) -> Callable[[], None]:
         """Say that a call is coming; returns what is to be called once it waits, or failed."""
         return self._generation.waiting.announce()
@@ -158,6 +183,13 @@ class Engine:
         except RuntimeError:
             for one in waiting:
                 one.fail(self._unloaded())
+
+    def _check_reuse(self) -> None:
+        if not self._generation.reuses:
+            raise ModelError(
+                f"{self._name!r} cannot take part in speculative decoding, because it cannot take "
+                f"back what it read; use models of the types {', '.join(sorted(REUSING))}."
+            )
 
     def _explain(self, error: Exception) -> Exception:
         if isinstance(error, ModelError):

@@ -22,8 +22,9 @@ from .memory import free_device_memory
 from .padding import Inputs, merge_inputs
 from .prefix_cache import PrefixCache
 from .rows import Row
-from .sampling import Sampler, Watch
+from .sampling import Sampler, Watch, token_logprobs
 from .sequences import Layout, TokenSequence, lay_out
+from .speculation import Reader, Speculation
 from .waiting import JOINT_STEPS, WaitingRows
 
 REUSING = frozenset({"internvl", "qwen3_vl"})
@@ -118,7 +119,7 @@ class Generation:
     def _find(self, row: Row) -> Any:
         """Reusable keys and values, and how many tokens of the row's prompt they are."""
         prompt = row.prompt
-        if not prompt.chain or row.sharing.prefix_cache_bytes == 0:
+        if row.draft is not None or not prompt.chain or row.sharing.prefix_cache_bytes == 0:
             return None
         # One token is left to compute, for something has to say what comes next.
         return self._prefixes.find_before(prompt, prompt.length - 1)
@@ -142,7 +143,9 @@ class Generation:
         A batch that fails is tried again row by row, so that only the row at fault fails.
         """
         try:
-            if all(one.prompt.chain for one in sequences):
+            if sequences[0].row.draft is not None:
+                self._speculate(sequences[0])
+            elif all(one.prompt.chain for one in sequences):
                 self._generate_reusing(sequences, explain, prefill=prefill)
             else:
                 self._generate_plain(sequences, explain)
@@ -158,6 +161,27 @@ class Generation:
         for one in sequences:
             if not one.row.done:
                 self._advance([one], explain, prefill=prefill)
+
+    def _speculate(self, one: TokenSequence) -> None:
+        """Generate with a draft; such a row is alone, and its prompt is computed anew."""
+        row = one.row
+
+        def accept(token: int, scores: torch.Tensor) -> bool:
+            self._shares.adjust(self._threads)
+            logprobs = token_logprobs(row, scores, token)
+            row.accept(token, ends=token in self._ends, logprobs=logprobs)
+            return not row.done
+
+        target = Reader(self._model, row.prompt)
+        draft = Reader(row.draft.model, row.draft.prompt)
+        speculation = Speculation(target, draft, self._ends, row.drafted)
+        with (
+            self._gate.computing(),
+            self._shares.computing(self._threads),
+            torch.inference_mode(),
+        ):
+            speculation.run(row.limit, accept)
+        row.finish("length")
 
     def _generate_plain(self, sequences: Sequence[TokenSequence], explain: Explain) -> None:
         batch = [one for one in sequences if not one.row.done]

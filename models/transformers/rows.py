@@ -7,7 +7,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any
 
-from ..completion import Completion, FinishReason, Piece, Settings, token_entry
+from ..completion import Completion, Drafted, FinishReason, Piece, Settings, token_entry
 from .text_stream import TextStream
 
 
@@ -47,6 +47,8 @@ class Row:
         prompt: The prompt as the model takes it.
         settings: How to generate.
         sharing: What it shares with others.
+        draft: What writes ahead for it, a `speculation.Draft`; None for nothing.
+        drafted: What became of the draft's tokens; None without one.
         cached_tokens: How many tokens of the prompt are taken from earlier prompts.
         limit: How many tokens may be generated.
         seed: What drawing starts from.
@@ -62,6 +64,7 @@ class Row:
         sharing: Sharing,
         decode: Callable[[Sequence[int]], str],
         on_piece: Callable[[Piece], object] | None = None,
+        draft: Any = None,
     ) -> None:
         """Prepare a row.
 
@@ -72,10 +75,13 @@ class Row:
             sharing: What it shares with others.
             decode: Token ids to text, special tokens left out.
             on_piece: Called for every piece of output, in the model's thread.
+            draft: What writes ahead, a `speculation.Draft`.
         """
         self.prompt = prompt
         self.settings = settings
         self.sharing = sharing
+        self.draft = draft
+        self.drafted = None if draft is None else Drafted()
         self.cached_tokens = 0
         self.limit = limit
         self.seed = secrets.randbits(63) if settings.seed is None else settings.seed
@@ -153,6 +159,7 @@ class Row:
             # The held-back rest may complete a stop string at the very limit.
             finish_reason="stop" if self._stream.stopped else reason,
             logprobs=tuple(self._logprobs),
+            drafted=self.drafted,
         )
         try:
             self.future.set_result(completion)

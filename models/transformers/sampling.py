@@ -31,11 +31,8 @@ class Sampler(LogitsProcessor):
 
     def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Add noise to the scores (rows, vocabulary) of the rows that draw."""
-        if self._first and bool(torch.isnan(scores).any()):
-            raise ModelError(
-                "The model's output is not a number; its dtype is too small for it, so use "
-                "bfloat16 or float32."
-            )
+        if self._first:
+            check_scores(scores)
         self._first = False
         self.scores = scores
         if not self._draws:
@@ -109,9 +106,34 @@ class Watch(StoppingCriteria):
         one.append(token)
 
     def _logprobs(self, at: int, row: Row, token: int) -> TokenLogprobs | None:
-        if not row.settings.logprobs or self._sampler.scores is None:
-            return None
-        logprobs = torch.log_softmax(self._sampler.scores[at].float(), dim=-1)
-        values, tokens = logprobs.topk(min(row.settings.top_logprobs, logprobs.shape[0]))
-        top = tuple(zip(tokens.tolist(), values.tolist(), strict=True))
-        return TokenLogprobs(float(logprobs[token]), top)
+        scores = self._sampler.scores
+        return None if scores is None else token_logprobs(row, scores[at], token)
+
+
+def check_scores(scores: torch.Tensor) -> None:
+    """Refuse scores that are no numbers.
+
+    Raises:
+        ModelError: With what to do.
+    """
+    if bool(torch.isnan(scores).any()):
+        raise ModelError(
+            "The model's output is not a number; its dtype is too small for it, so use bfloat16 or "
+            "float32."
+        )
+
+
+def token_logprobs(row: Row, scores: torch.Tensor, token: int) -> TokenLogprobs | None:
+    """Log probabilities at one place of a row's output, if they were asked for.
+
+    Args:
+        row: The row.
+        scores: Scores at this place, shape (vocabulary).
+        token: The token that was chosen.
+    """
+    if not row.settings.logprobs:
+        return None
+    logprobs = torch.log_softmax(scores.float(), dim=-1)
+    values, tokens = logprobs.topk(min(row.settings.top_logprobs, logprobs.shape[0]))
+    top = tuple(zip(tokens.tolist(), values.tolist(), strict=True))
+    return TokenLogprobs(float(logprobs[token]), top)

@@ -127,6 +127,13 @@ _CAUSES = (
         "This GPU has no bfloat16; set dtype: float16 for {model}.",
     ),
     _Cause(
+        r"[Ss]peculative [Dd]ecoding .*does not support M-RoPE"
+        r"|'InternVLConfig' object has no attribute 'image_token_index'",
+        "vLLM's speculative decoding has no place for a vision-language draft of {model} yet; take "
+        "the draft out of its engine option speculative_config, use its method ngram, or use the "
+        "backend transformers.",
+    ),
+    _Cause(
         r"(?P<what>(?:torch\.)?\w+ is not supported for quantization method \w+|Unknown dtype[^.]*"
         r"|dtype \S+ is not supported[^.]*)",
         "{model} cannot run in its dtype ({what}); set another dtype.",

@@ -6,6 +6,7 @@ serve decides which answers can be checked.
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,9 +19,9 @@ import pytest
 import yaml
 
 import langgraph_mai.demo
-from langgraph_mai import create_mai, create_strategy, load_pair, load_prompts
+from langgraph_mai import ConfigError, create_mai, create_strategy, load_pair, load_prompts
 from langgraph_mai.demo.held_out import held_out
-from langgraph_mai.graph import STRATEGIES
+from langgraph_mai.graph import STRATEGIES, unavailable
 
 PICTURES = Path(langgraph_mai.demo.__file__).parent / "pictures"
 ROUTES = [
@@ -156,7 +157,13 @@ def test_each_route_is_taken(pair, is_demo, picture, question, route, answer):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_answers(pair, questions, name):
+def test_every_strategy_answers_or_says_why_not(pair, backend, questions, name):
+    if reason := unavailable(name, pair.small, pair.large):
+        assert name == "speculative"
+        assert backend != "transformers"
+        with pytest.raises(ConfigError, match=re.escape(reason)):
+            create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
+        return
     graph = create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
     result = graph.invoke(questions[0])
     assert result["answer"]

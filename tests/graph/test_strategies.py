@@ -1,8 +1,12 @@
+import asyncio
+
 import pytest
 from fakes import PROMPTS, models
+from langchain_core.language_models import FakeListChatModel
 
-from langgraph_mai import ConfigError, create_strategy
-from langgraph_mai.graph import STRATEGIES
+from langgraph_mai import ChatTransformers, ConfigError, create_strategy
+from langgraph_mai.graph import STRATEGIES, unavailable
+from langgraph_mai.nodes.accept_rate import accept_rate
 
 EXPECTED = {
     "small_direct": ("no", "direct", ["small direct"]),
@@ -14,12 +18,23 @@ EXPECTED = {
     "small_two_stage": ("no", "transferred", ["small reason", "small transfer"]),
     "large_two_stage": ("yes", "transferred", ["large reason", "large transfer"]),
     "full_transfer": ("yes", "transferred", ["small reason", "large transfer"]),
+    "speculative": ("yes", "reasoned", ["large reason"]),
     "mai": (
         "yes",
         "transferred",
         ["small direct", "large direct", "small reason", "large transfer"],
     ),
 }
+
+
+@pytest.fixture(params=["invoke", "ainvoke"])
+def run(request):
+    def go(graph, **given):
+        if request.param == "invoke":
+            return graph.invoke(given)
+        return asyncio.run(graph.ainvoke(given))
+
+    return go
 
 
 def test_every_strategy_is_tested():
@@ -42,6 +57,54 @@ def test_two_stage_reads_its_own_reasoning():
     graph = create_strategy("large_two_stage", small, large, prompts=PROMPTS)
     graph.invoke({"question": "Is it red?"})
     assert large.calls[-1]["prompt"].endswith("TRANSFER [I see red.\nAnswer: yes]")
+
+
+def test_speculation_is_the_large_models_reasoning_with_the_small_one_as_draft(run):
+    small, large = models("transferred")
+    graph = create_strategy("speculative", small, large, prompts=PROMPTS)
+    result = run(graph, question="Is it red?")
+    (call,) = result["calls"]
+    assert (call["drafted_tokens"], call["accepted_tokens"]) == (8, 6)
+    assert accept_rate(result["calls"]) == 0.75
+    (asked,) = large.calls
+    assert asked["draft"] is small
+    assert small.calls == []
+    plain = run(create_strategy("large_reason", small, large, prompts=PROMPTS), question="Is it?")
+    assert "drafted_tokens" not in plain["calls"][0]
+    assert accept_rate(plain["calls"]) is None
+
+
+def test_wrapped_models_speculate_too():
+    small, large = models("transferred")
+    graph = create_strategy(
+        "speculative",
+        small.with_config(tags=["small"]),
+        large.bind(stop=["x"]).with_retry(),
+        prompts=PROMPTS,
+    )
+    graph.invoke({"question": "Is it red?"})
+    assert large.calls[0]["draft"] is small
+
+
+def test_models_that_take_no_draft_are_told_so():
+    plain = FakeListChatModel(responses=["yes"])
+    small, large = models()
+    with pytest.raises(ConfigError, match=r"takes a draft, .* FakeListChatModel takes none"):
+        create_strategy("speculative", small, plain)
+    either = small.with_fallbacks([large])
+    with pytest.raises(ConfigError, match="needs one draft, not a model with fallbacks"):
+        create_strategy("speculative", either, large)
+    local = ChatTransformers(model="demo:large")
+    with pytest.raises(ConfigError, match="ScriptedModel cannot draft for 'demo:large'"):
+        create_strategy("speculative", small, local)
+
+
+def test_it_can_be_asked_whether_models_have_a_strategy():
+    small, large = models()
+    plain = FakeListChatModel(responses=["yes"])
+    for name in STRATEGIES:
+        assert unavailable(name, small, large) is None
+        assert (unavailable(name, small, plain) is not None) == (name == "speculative")
 
 
 def test_an_unknown_strategy_is_named():

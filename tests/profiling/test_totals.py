@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from langgraph_mai.profiling.break_even import advise, break_even
 from langgraph_mai.profiling.latency import ModelLatency
 from langgraph_mai.profiling.serving import Serving, simulate_serving
-from langgraph_mai.profiling.totals import Settings, output_tokens, total_seconds
-from langgraph_mai.profiling.workload import Workload
+from langgraph_mai.profiling.totals import Settings, output_tokens, priced, total_seconds
+from langgraph_mai.profiling.workload import Drafting, Workload
 
 SMALL = ModelLatency("small", ((100, 0.02), (300, 0.04)), 0.01, 0.1)
 LARGE = ModelLatency("large", ((100, 0.03), (300, 0.07)), 0.02, 0.15)
@@ -30,20 +30,25 @@ WORKLOAD = Workload(
 def latencies():
     seconds = st.floats(0.001, 1.0)
     return st.builds(
-        lambda fast, more, token, slope: ModelLatency(
-            "m", ((64, fast), (512, fast + more)), token, batch_slope=slope
+        lambda fast, more, token, slope, overhead: ModelLatency(
+            "m",
+            ((64, fast), (512, fast + more)),
+            token,
+            batch_slope=slope,
+            overhead_seconds=overhead,
         ),
         seconds,
         seconds,
         st.floats(0.001, 0.2),
         st.floats(0, 0.5),
+        st.floats(0, 0.1),
     )
 
 
 def workloads():
     counts = st.integers(0, 9)
     return st.builds(
-        lambda direct, reasoned, transferred, tokens: Workload(
+        lambda direct, reasoned, transferred, tokens, rate: Workload(
             "set",
             1 + direct + reasoned + transferred,
             {"direct": direct + 1, "reasoned": reasoned, "transferred": transferred},
@@ -54,11 +59,13 @@ def workloads():
                     strict=True,
                 )
             ),
+            drafting=Drafting(rate),
         ),
         counts,
         counts,
         counts,
         st.lists(st.floats(1, 300), min_size=6, max_size=6),
+        st.floats(0, 1),
     )
 
 
@@ -91,6 +98,30 @@ def test_the_length_of_a_reasoning_is_that_of_its_route():
     )
 
 
+def test_a_draft_reads_the_prompt_and_writes_ahead_of_every_pass():
+    # 60 tokens in rounds of 3 of the draft and one pass, each of which gives 1 + 0.5 * 3.
+    drafted = replace(WORKLOAD, drafting=Drafting(0.5, ahead=3))
+    rounds = 60 / 2.5
+    one_round = 3 * SMALL.seconds_per_token + LARGE.suffix_seconds(4)
+    expected = LARGE.prefill_seconds(200) + SMALL.prefill_seconds(200) + rounds * one_round
+    assert total_seconds("speculative", drafted, PAIR) == pytest.approx(100 * expected)
+    assert output_tokens("speculative", drafted) == output_tokens("large_reason", drafted) == 60
+    assert priced(["speculative", "large_reason"], WORKLOAD) == ["large_reason"]
+
+
+def test_overheads_are_paid_by_the_call_and_by_the_superstep():
+    slower = {role: replace(one, overhead_seconds=0.5) for role, one in PAIR.items()}
+    alone = Settings(floor=False)
+    for strategy, calls in (("large_reason", 1), ("full_transfer", 2)):
+        more = total_seconds(strategy, WORKLOAD, slower, alone)
+        assert more - total_seconds(strategy, WORKLOAD, PAIR, alone) == pytest.approx(50 * calls)
+    graph = replace(alone, question_seconds=0.1, superstep_seconds=0.01)
+    more = total_seconds("mai", WORKLOAD, PAIR, graph)
+    plain = total_seconds("mai", WORKLOAD, PAIR, alone)
+    supersteps = 80 * 4 + 5 * 6 + 15 * 7
+    assert more - plain == pytest.approx(100 * 0.1 + supersteps * 0.01)
+
+
 @pytest.mark.parametrize("strategy", ["mai", "full_transfer", "small_two_stage"])
 def test_overlap_and_prefix_reuse_save_time_and_the_shortest_call_costs_some(strategy):
     plain = total_seconds(strategy, WORKLOAD, PAIR, Settings(floor=False))
@@ -105,7 +136,9 @@ def test_overlap_and_prefix_reuse_save_time_and_the_shortest_call_costs_some(str
     workload=workloads(),
     small=latencies(),
     large=latencies(),
-    strategy=st.sampled_from(["mai", "full_transfer", "large_reason", "large_two_stage"]),
+    strategy=st.sampled_from(
+        ["mai", "full_transfer", "large_reason", "large_two_stage", "speculative"]
+    ),
     overlap=st.booleans(),
     reuse=st.booleans(),
 )
@@ -158,6 +191,40 @@ def test_at_the_break_even_points_mai_takes_as_long_as_the_large_models_reasonin
     assert each == pytest.approx(limit / 100, rel=1e-4)
 
 
+def test_mai_is_held_against_speculative_decoding_where_that_is_faster():
+    alone = Settings(floor=False)
+    assert break_even(WORKLOAD, PAIR, alone).against == "large_reason"
+    assert break_even(WORKLOAD, PAIR, alone).accept_rate_now is None
+    for rate, against in ((0.95, "speculative"), (0.1, "large_reason")):
+        drafted = replace(WORKLOAD, drafting=Drafting(rate))
+        even = break_even(drafted, PAIR, alone)
+        assert (even.against, even.accept_rate_now) == (against, rate)
+        length = {"reasoned": even.reasoning, "transferred": even.reasoning}
+        longer = total_seconds("mai", replace(drafted, reason_tokens=length), PAIR, alone)
+        assert longer == pytest.approx(total_seconds(against, drafted, PAIR, alone))
+
+
+def test_from_the_accept_rate_on_that_is_named_a_draft_saves_time():
+    alone = Settings(floor=False)
+    rate = break_even(WORKLOAD, PAIR, alone).accept_rate
+    drafted = replace(WORKLOAD, drafting=Drafting(rate))
+    assert total_seconds("speculative", drafted, PAIR, alone) == pytest.approx(
+        total_seconds("large_reason", WORKLOAD, PAIR, alone)
+    )
+    slow = {"small": replace(SMALL, seconds_per_token=0.03), "large": LARGE}
+    assert break_even(WORKLOAD, slow, alone).accept_rate is None  # the draft is no faster
+
+
+def test_the_advice_knows_that_speculation_scores_as_the_large_models_reasoning():
+    scores = {"mai": 80, "large_direct": 79, "large_reason": 91}
+    drafted = replace(WORKLOAD, scores=scores, drafting=Drafting(0.95))
+    assert advise(drafted, PAIR).startswith("set: speculative is the fastest that reaches 91")
+    assert "next large_reason (91" in advise(drafted, PAIR)
+    assert advise(replace(drafted, drafting=Drafting(0.1)), PAIR).startswith("set: large_reason")
+    unknown = replace(WORKLOAD, scores=scores | {"small_explain": 99})
+    assert "speculative" not in advise(unknown, PAIR)
+
+
 @pytest.mark.parametrize(
     ("scores", "floor", "best"),
     [
@@ -189,6 +256,12 @@ def test_the_advice_says_if_nothing_reaches_the_floor():
 def test_a_workload_that_cannot_be_is_refused(wrong):
     with pytest.raises(ValueError, match="set"):
         replace(WORKLOAD, **wrong)
+
+
+def test_a_draft_that_cannot_be_is_refused():
+    for wrong in ({"accept_rate": 1.5}, {"accept_rate": 0.5, "ahead": 0}):
+        with pytest.raises(ValueError, match="from 0 to 1, and a draft writes a token"):
+            Drafting(**wrong)
 
 
 def test_latencies_that_cannot_be_are_refused():

@@ -20,6 +20,7 @@ from langgraph_mai import load_pair
 from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
 from langgraph_mai.benchmarks.evaluation.evaluate import claimed
+from langgraph_mai.benchmarks.report.decoding import METHODS
 from langgraph_mai.configs import load_prompts
 from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.tools.cli import app
@@ -92,7 +93,45 @@ def test_an_evaluation_leaves_its_files(eleven):
     assert record["benchmark"] == "shapes"
     assert "torch" in record["versions"]
     assert record["machine"]["cores"] >= 1
-    assert len(results(eleven)) == 110
+    assert len(results(eleven)) == 121
+
+
+def test_speculation_writes_what_the_large_model_does_and_tells_its_accept_rate(eleven):
+    by_strategy = {
+        name: [line for line in results(eleven) if line["strategy"] == name]
+        for name in ("speculative", "large_reason")
+    }
+    for one, other in zip(*by_strategy.values(), strict=True):
+        (drafted,), (plain,) = one["calls"], other["calls"]
+        assert drafted["text"] == plain["text"]
+        assert drafted["output_tokens"] == plain["output_tokens"]
+        assert 0 <= drafted["accepted_tokens"] <= drafted["drafted_tokens"]
+        assert "drafted_tokens" not in plain
+    record = json.loads((eleven / "run.json").read_text())
+    assert list(record["accept_rates"]) == ["speculative"]
+    assert 0.5 < record["accept_rates"]["speculative"] <= 1
+    shown = mai("evaluate", "shapes", "--out", str(eleven), "--limit", "11", "--strategy", "all")
+    rate = f"{record['accept_rates']['speculative']:.1%}"
+    assert f"speculative: {rate} of the draft's tokens are in the outputs." in shown.stdout
+
+
+def test_all_is_what_a_pair_can_do_and_the_rest_is_named(tmp_path):
+    away = tmp_path / "away.yaml"
+    away.write_text(
+        "backend: server\n"
+        "small: {model: s, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
+        "large: {model: l, base_url: 'http://127.0.0.1:9/v1', retries: 0}\n"
+    )
+    words = ["evaluate", "shapes", "--pair", str(away), "--limit", "1"]
+    done = mai(*words, "--out", str(tmp_path / "all"), "--strategy", "all", "--json")
+    first, *_ = done.stderr.splitlines()
+    assert first.startswith("Without speculative: Speculative decoding needs a large model that")
+    assert "ChatServer takes none" in first
+    failed = [one["strategy"] for one in json.loads(done.stdout)["failures"]]
+    assert failed == [name for name in STRATEGIES if name != "speculative"]
+    done = mai(*words, "--out", str(tmp_path / "one"), "--strategy", "speculative")
+    assert done.exit_code == 2
+    assert "ChatServer takes none" in done.stderr
 
 
 def test_again_it_makes_no_call_and_ends_with_the_same_results(eleven):
@@ -312,6 +351,7 @@ def test_timed_runs_make_every_call_and_store_none(tmp_path):
     assert len(lines) == 8
     load = json.loads((tmp_path / "timed-run.json").read_text())["machine_load"]
     assert load["before"]["cores"] == load["after"]["cores"] >= 1
+    assert "accept_rate" not in {name for _, name in found}
 
 
 def test_nothing_else_runs_in_a_folder_while_it_is_timed(tmp_path):
@@ -322,6 +362,22 @@ def test_nothing_else_runs_in_a_folder_while_it_is_timed(tmp_path):
             done = mai("evaluate", "shapes", "--limit", "1", "--out", str(tmp_path), *more)
             assert done.exit_code == 2
             assert "Another evaluation is running in" in done.stderr
+
+
+def test_table_12_comes_of_an_evaluation_and_its_timed_run(tmp_path):
+    three = [word for name in METHODS for word in ("--strategy", name)]
+    evaluated(tmp_path, "--limit", "3", *three)
+    timing = evaluated(tmp_path, "--limit", "3", "--timed", *three)["timing"]
+    (rate,) = (one for one in timing if one["name"] == "accept_rate")
+    assert rate["strategy"] == "speculative"
+    assert 0 < rate["low"] <= rate["value"] <= rate["high"] <= 1
+    shown = mai("evaluate", "shapes", "--out", str(tmp_path), "--limit", "3", "--timed", *three)
+    assert f"{rate['value']:.1%}" in shown.stdout
+    done = mai("report", str(tmp_path), "--out", str(tmp_path / "report"))
+    assert "(Table 12)" in done.stdout
+    records = json.loads((tmp_path / "report" / "report.json").read_text())
+    table = [one for one in records if one["table"] == "decoding"]
+    assert table
 
 
 def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):

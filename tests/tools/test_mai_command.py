@@ -57,6 +57,29 @@ def test_ask_prints_answer_route_and_calls(picture):
         assert word in result.stdout
 
 
+def test_ask_with_a_draft_tells_the_accept_rate(picture):
+    words = ["ask", picture, "Is there a red circle?"]
+    plain = json.loads(mai(*words, "--strategy", "large_reason", "--json").stdout)
+    drafted = json.loads(mai(*words, "--strategy", "speculative", "--json").stdout)
+    (one,), (other,) = plain["calls"], drafted["calls"]
+    assert one["text"] == other["text"]
+    assert set(one) == CALL_KEYS
+    assert set(other) == CALL_KEYS | {"drafted_tokens", "accepted_tokens"}
+    shown = mai(*words, "--strategy", "speculative").stdout
+    assert "accept rate" in shown
+    assert f"{other['accepted_tokens'] / other['drafted_tokens']:.1%}" in shown
+    assert "accept rate" not in mai(*words).stdout
+
+
+def test_ask_says_where_there_is_no_speculation(picture, tmp_path):
+    pair = tmp_path / "pair.yaml"
+    server = "{model: m, base_url: 'http://127.0.0.1:9/v1'}"
+    pair.write_text(f"backend: server\nsmall: {server}\nlarge: {server}\n")
+    result = mai("ask", picture, "Is it red?", "--pair", str(pair), "--strategy", "speculative")
+    assert result.exit_code == 2
+    assert "ChatServer takes none" in result.stderr
+
+
 def test_ask_prints_one_json_object_and_nothing_else(picture):
     result = mai("ask", picture, "Is there a red circle?", "--json")
     assert result.exit_code == 0

@@ -5,7 +5,7 @@ from fakes import PROMPTS, models
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
 
-from langgraph_mai import create_mai
+from langgraph_mai import ChatTransformers, create_mai
 from langgraph_mai.benchmarks.evaluation.call_store import CallStore
 from langgraph_mai.benchmarks.evaluation.model_identity import model_identity
 from langgraph_mai.benchmarks.evaluation.shared_calls import SharedCalls
@@ -41,6 +41,31 @@ async def test_a_call_is_made_once_and_comes_back_whole(calls):
     assert second == first
     assert second.usage_metadata["input_token_details"] == {"cache_read": 10}
     assert second.response_metadata["finish_reason"] == "stop"
+
+
+async def test_a_call_with_a_draft_is_stored_for_itself(calls, demo_weights):
+    small, large = models("transferred")
+    model = StoredModel(large, calls, "large")
+    reason = prompt("Is it red?\nREASON")
+    plain = await model.ainvoke(reason)
+    drafted = [await model.ainvoke(reason, draft=small) for _ in range(2)]
+    assert model.made == 2
+    assert drafted[0] == drafted[1]
+    assert drafted[0].response_metadata["drafted_tokens"] == 8
+    assert "drafted_tokens" not in plain.response_metadata
+    # A draft is told by its weights, wherever they lie and whoever holds them.
+    folders = [demo_weights / "small", demo_weights / "large"]
+    for folder in [*folders, *folders]:
+        await model.ainvoke(reason, draft=ChatTransformers(model=str(folder)))
+    assert model.made == 4
+
+
+def test_a_draft_of_its_own_makes_no_other_model(demo_weights):
+    model = ChatTransformers(model=str(demo_weights / "large"))
+    drafted = model.model_copy(
+        update={"draft": ChatTransformers(model=str(demo_weights / "small"))}
+    )
+    assert model_identity(drafted) == model_identity(model)
 
 
 async def test_whatever_changes_the_answer_is_another_call(calls, tmp_path):

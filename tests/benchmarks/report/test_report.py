@@ -9,6 +9,7 @@ import pytest
 
 from langgraph_mai.benchmarks.estimates import Estimate
 from langgraph_mai.benchmarks.report.cascade import cascade
+from langgraph_mai.benchmarks.report.decoding import decoding
 from langgraph_mai.benchmarks.report.economy import economy, economy_csv, routes_csv
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.examples import route_examples
@@ -18,7 +19,7 @@ from langgraph_mai.benchmarks.report.table import Table, shown
 from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.benchmarks.report.verdict import verdict
 
-from .conftest import call, cascade_result, result, write_evaluation
+from .conftest import call, cascade_result, reason_result, result, write_evaluation
 
 
 def found(name: str, made: list[Table]) -> list[dict]:
@@ -87,6 +88,27 @@ def test_the_token_economy_of_several_benchmarks_is_one_picture(ten):
     for drawn in (points, [*points, *other]):
         assert economy_plot(drawn).startswith(b"\x89PNG")
     assert economy_plot([]) is None
+
+
+def test_table_12_holds_speculation_beside_the_cascade(ten, tmp_path):
+    run = Evaluated.read(ten)
+    assert decoding([run], "typed").rows == ()  # nothing was decoded with a draft
+    drafts = {"drafted_tokens": 10, "accepted_tokens": 9}
+    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+    for one in [one for one in results if one["strategy"] == "large_reason"]:
+        calls = [call | drafts for call in one["calls"]]
+        results.append({**one, "strategy": "speculative", "calls": calls})
+    run = Evaluated.read(write_evaluation(tmp_path / "drafted", results))
+    table = decoding([run], "typed")
+    rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert list(rows) == ["large_reason", "speculative", "mai"]
+    assert rows["speculative"]["accept rate"].value == pytest.approx(90)
+    assert rows["mai"]["accept rate"].value is None
+    assert rows["mai"]["speedup"].value == pytest.approx(4)
+    assert rows["large_reason"]["speedup"].value == pytest.approx(1)
+    assert rows["speculative"]["total"].value is None  # it was not timed
+    assert rows["speculative"]["score"].value == rows["large_reason"]["score"].value
+    assert "decoding" in [one.name for one in tables([run])]
 
 
 def test_table_15_verifies_disputed_questions_by_the_two_stage_answer(tmp_path):

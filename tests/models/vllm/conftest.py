@@ -9,7 +9,8 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
-collect_ignore = [] if find_spec("vllm") else ["test_chat_vllm.py", "test_engine_processes.py"]
+NEED_VLLM = ["test_chat_vllm.py", "test_engine_processes.py", "test_engine_speculation.py"]
+collect_ignore = [] if find_spec("vllm") else NEED_VLLM
 
 
 @pytest.fixture(scope="session")

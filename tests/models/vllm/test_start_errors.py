@@ -26,6 +26,17 @@ CACHE_TOO_SMALL = (
     "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
 )
 SENTENCES = [
+    (
+        (
+            f"{WORKER}NotImplementedError: Speculative Decoding with draft models or parallel "
+            "drafting does not support M-RoPE yet"
+        ),
+        "no place for a vision-language draft of the model",
+    ),
+    (
+        f"{WORKER}AttributeError: 'InternVLConfig' object has no attribute 'image_token_index'",
+        "no place for a vision-language draft of the model",
+    ),
     ("    sock.bind(addr)\nOSError: [Errno 98] Address already in use", "its port is in use"),
     (
         (

@@ -1,0 +1,157 @@
+"""Chat models with a draft: the same answers as without one, in every way to ask."""
+
+import asyncio
+import threading
+
+import pytest
+from checkpoints import save_internvl, save_qwen3_vl
+from langchain_core.messages import HumanMessage
+from PIL import Image
+
+from langgraph_mai.models.capabilities import TakesDraft
+from langgraph_mai.models.errors import ModelError
+from langgraph_mai.models.images import image_block, image_reference
+from langgraph_mai.models.server_chat import ChatServer
+from langgraph_mai.models.transformers_chat import ChatTransformers
+
+
+@pytest.fixture(scope="module", params=[save_qwen3_vl, save_internvl])
+def models(request, tmp_path_factory):
+    """A target, and a draft that writes something else."""
+    folders = [tmp_path_factory.mktemp("drafts") for _ in range(2)]
+    return tuple(
+        ChatTransformers(model=str(request.param(folder, seed)), device="cpu", max_tokens=30)
+        for seed, folder in enumerate(folders)
+    )
+
+
+@pytest.fixture
+def question():
+    def ask(color: str = "red", text: str = "What is it?") -> list[HumanMessage]:
+        picture = image_reference(Image.new("RGB", (128, 128), color))
+        return [HumanMessage([image_block(picture), {"type": "text", "text": text}])]
+
+    return ask
+
+
+def test_the_answer_is_the_one_without_a_draft(models, question, ask):
+    target, draft = models
+    expected = target.invoke(question()).text
+    assert ask(target, question(), draft=draft) == expected
+    assert ask(target.model_copy(update={"draft": draft}), question()) == expected
+
+
+def test_the_message_says_what_became_of_the_drafts_tokens(models, question):
+    target, draft = models
+    message = target.invoke(question(), draft=draft)
+    said = message.response_metadata
+    assert 0 <= said["accepted_tokens"] < said["drafted_tokens"]
+    assert message.usage_metadata["output_tokens"] == 30
+    assert said["finish_reason"] == "length"
+    twin = target.model_copy()
+    said = target.invoke(question(), draft=twin).response_metadata
+    assert said["accepted_tokens"] == said["drafted_tokens"] > 20
+    assert "drafted_tokens" not in target.invoke(question()).response_metadata
+    *_, last = target.stream(question(), draft=draft)
+    assert last.response_metadata["drafted_tokens"] > 0
+
+
+@pytest.mark.parametrize("limit", [1, 2, 6, 7])
+def test_limits_hold_to_the_token(models, question, limit):
+    target, draft = models
+    for writer in (draft, target.model_copy()):
+        message = target.invoke(question(), draft=writer, max_tokens=limit)
+        assert message.usage_metadata["output_tokens"] == limit
+        assert message.text == target.invoke(question(), max_tokens=limit).text
+
+
+def test_stop_strings_end_the_output_where_they_do_without_a_draft(models, question):
+    target, draft = models
+    text = target.invoke(question()).text
+    stop = [text[len(text) // 2 :][:2]]
+    plain = target.invoke(question(), stop=stop)
+    for writer in (draft, target.model_copy()):
+        message = target.invoke(question(), stop=stop, draft=writer)
+        assert message.text == plain.text
+        assert message.response_metadata["finish_reason"] == "stop"
+        assert message.usage_metadata == plain.usage_metadata | {
+            "input_token_details": {"cache_read": 0}
+        }
+
+
+def test_log_probabilities_are_those_without_a_draft(models, question):
+    target, draft = models
+
+    def logprobs(**settings):
+        message = target.invoke(question(), logprobs=True, top_logprobs=3, **settings)
+        return message.response_metadata["logprobs"]["content"]
+
+    for one, other in zip(logprobs(), logprobs(draft=draft), strict=True):
+        assert one["token"] == other["token"]
+        assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-4)
+        assert [top["token"] for top in one["top_logprobs"]] == [
+            top["token"] for top in other["top_logprobs"]
+        ]
+
+
+def test_calls_with_and_without_a_draft_mix(models, question):
+    target, draft = models
+    questions = [question(color) for color in ("red", "navy", "white", "green")]
+    expected = [target.invoke(one).text for one in questions]
+    assert [one.text for one in target.batch(questions, draft=draft)] == expected
+
+    async def mixed():
+        calls = [
+            target.ainvoke(one, draft=draft if number % 2 else None)
+            for number, one in enumerate(questions * 3)
+        ]
+        return [message.text for message in await asyncio.gather(*calls)]
+
+    assert asyncio.run(mixed()) == expected * 3
+
+
+def test_a_model_drafts_while_it_answers_itself(models, question):
+    target, draft = models
+    expected = [target.invoke(question()).text, draft.invoke(question("navy")).text]
+    for _ in range(3):
+        found: dict[str, str] = {}
+
+        def answer(name, model, color, found=found, **settings):
+            found[name] = model.invoke(question(color), **settings).text
+
+        draft.forget_prefixes()
+        threads = [
+            threading.Thread(
+                target=answer, args=("target", target, "red"), kwargs={"draft": draft}
+            ),
+            threading.Thread(target=answer, args=("draft", draft, "navy")),
+            # Each drafts for the other one, and neither waits for it.
+            threading.Thread(target=answer, args=("turn", draft, "red"), kwargs={"draft": target}),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        assert [found["target"], found["draft"]] == expected
+        assert found["turn"] == draft.invoke(question()).text
+
+
+def test_what_cannot_draft_is_refused_in_a_sentence(models, question, demo_weights):
+    target, draft = models
+    other = ChatTransformers(model=str(demo_weights / "small"), device="cpu")
+    with pytest.raises(ModelError, match="tokenizers differ; use two models of one family"):
+        target.invoke(question(), draft=other)
+    with pytest.raises(ModelError, match="serves greedy decoding only; set temperature to 0"):
+        target.invoke(question(), draft=draft, temperature=0.5)
+    server = ChatServer(model="m", base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(ModelError, match="ChatServer cannot draft for"):
+        target.check_draft(server)
+    with pytest.raises(ModelError, match="ChatServer cannot draft for"):
+        target.invoke(question(), draft=server)
+
+
+def test_it_is_a_capability_that_others_lack(models):
+    target, draft = models
+    assert isinstance(target, TakesDraft)
+    assert target.check_draft(draft) is None
+    assert not isinstance(ChatServer(model="m", base_url="http://127.0.0.1:9/v1"), TakesDraft)
