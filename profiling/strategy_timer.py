@@ -52,11 +52,13 @@ class StrategyTimer:
             names: Strategies; those that the pair cannot do are left out.
         """
         pair = load_pair("demo")
-        self._models: tuple[Any, Any] = (pair.small, pair.large)
+        small: Any = pair.small
+        large: Any = pair.large
+        self._models = (small, large)
         for model in self._models:
             model.load()
         self.names = tuple(name for name in names if not unavailable(name, *self._models))
-        self._graphs = {
+        self._graphs: dict[str, Any] = {
             name: create_strategy(name, *self._models, prompts=pair.prompts) for name in self.names
         }
 

@@ -209,7 +209,7 @@ def _calls_table(calls: "list[ModelCall]") -> Table:
     return table
 
 
-def _style_note(call: dict[str, Any]) -> str:
+def _style_note(call: "ModelCall") -> str:
     """What is particular about what a call wrote or read."""
     cut = f" cut: {call['cut']}" if call["cut"] else ""
     selection = call.get("selection")

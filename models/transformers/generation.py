@@ -165,9 +165,11 @@ class Generation:
     def _speculate(self, one: TokenSequence) -> None:
         """Generate with a draft; such a row is alone, and its prompt is computed anew."""
         row = one.row
+        if row.drafted is None:
+            raise TypeError("this row has no draft")
 
         def accept(token: int, scores: torch.Tensor) -> bool:
-            self._shares.adjust(self._threads)
+            self._computation.adjust_threads()
             logprobs = token_logprobs(row, scores, token)
             row.accept(token, ends=token in self._ends, logprobs=logprobs)
             return not row.done
@@ -175,11 +177,7 @@ class Generation:
         target = Reader(self._model, row.prompt)
         draft = Reader(row.draft.model, row.draft.prompt)
         speculation = Speculation(target, draft, self._ends, row.drafted)
-        with (
-            self._gate.computing(),
-            self._shares.computing(self._threads),
-            torch.inference_mode(),
-        ):
+        with self._computation.running():
             speculation.run(row.limit, accept)
         row.finish("length")
 
