@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .pairs import Pair, load_pair
     from .server_chat import ChatServer as ChatServer
     from .transformers_chat import ChatTransformers
+    from .transformers_selector import TransformersSelector
     from .vllm_chat import ChatVLLM
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "ImageError",
     "ModelError",
     "Pair",
+    "TransformersSelector",
     "block_image",
     "image_block",
     "image_reference",
@@ -43,6 +45,7 @@ _HOMES = {
     "ModelError": ".errors",
     "ChatServer": ".server_chat",  # not in __all__: it needs an extra
     "Pair": ".pairs",
+    "TransformersSelector": ".transformers_selector",
     "load_pair": ".pairs",
 }
 

@@ -87,10 +87,10 @@ def recording(decoder: Any, recorder: Recorder) -> Iterator[None]:
     before = decoder.config._attn_implementation
     token = _current.set(recorder)
     try:
-        decoder.set_attn_implementation(NAME)
+        decoder.config._attn_implementation = NAME
         yield
     finally:
-        decoder.set_attn_implementation(before)
+        decoder.config._attn_implementation = before
         _current.reset(token)
 
 

@@ -41,12 +41,15 @@ class Loads:
     def names(self):
         return {name for name, _ in self.models[-1]().named_parameters()}
 
-    @property
-    def depths(self):
-        """Layers of those that are still there; None for those that are gone."""
-        gc.collect()
-        kept = [model() for model in self.models]
-        return [model and len(model.get_decoder().layers) for model in kept]
+    def are(self, *depths):
+        """Whether those that are still there have so many layers; None for those that are gone."""
+        for collect in (lambda: None, gc.collect):
+            collect()
+            kept = [model() for model in self.models]
+            if [model and len(model.get_decoder().layers) for model in kept] == list(depths):
+                return True
+            del kept
+        return False
 
 
 @pytest.fixture
@@ -130,19 +133,19 @@ def test_weights_above_are_not_even_looked_at(qwen):
 def test_a_higher_layer_loads_again_and_frees_what_was_there(qwen, loads):
     reading = selector(qwen)
     reading.attention(ask(TEXT), SPAN, layers=[1])
-    assert loads.depths == [1]
+    assert loads.are(1)
     attention = reading.attention(ask(TEXT), SPAN, layers=[3, 2])
-    assert loads.depths == [None, 3]
+    assert loads.are(None, 3)
     assert attention.layers == (3, 2)
     reading.attention(ask(TEXT), SPAN, layers=[2])
-    assert loads.depths == [None, 3]
+    assert loads.are(None, 3)
     assert reading.attention(ask(TEXT), SPAN, layers="all").layers == (1, 2, 3, 4)
-    assert loads.depths == [None, None, 4]
+    assert loads.are(None, None, 4)
 
 
 def test_it_loads_to_the_papers_depth_by_default(qwen, loads):
     assert selector(qwen).load().attention(ask(TEXT), SPAN).layers == (2,)
-    assert loads.depths == [2]
+    assert loads.are(2)
 
 
 def test_a_layer_that_is_not_there_loads_nothing(qwen, loads):
@@ -174,7 +177,7 @@ def test_selectors_of_one_model_share_it(qwen, loads):
     for thread in threads:
         thread.join()
     assert len(read) == 4
-    assert loads.depths == [3]
+    assert loads.are(3)
 
 
 def test_a_chat_model_that_is_loaded_serves_too(qwen, loads):
@@ -221,10 +224,10 @@ def test_it_is_freed_and_loads_again(qwen, loads):
     reading.unload()
     reading.unload()
     for _ in range(200):  # the model's own thread may still be ending
-        if loads.depths == [None]:
+        if loads.are(None):
             break
         threading.Event().wait(0.05)
-    assert loads.depths == [None]
+    assert loads.are(None)
     np.testing.assert_array_equal(reading.attention(ask(TEXT), SPAN).weights, expected)
 
 
