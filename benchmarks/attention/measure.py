@@ -224,7 +224,9 @@ class _Reader:
                 error = " ".join(str(failed).split()) or type(failed).__name__
         return Failure(wanted.question.id, wanted.source, error), False
 
-    def _tell(self, wanted: _Wanted, made: Reading | Failure | None, total: int, *, fresh: bool) -> None:
+    def _tell(
+        self, wanted: _Wanted, made: Reading | Failure | None, total: int, *, fresh: bool
+    ) -> None:
         self._done += 1
         self._fresh += fresh
         if self._fresh == 1 and fresh:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -77,16 +77,6 @@ def text_shares(reasoning: str, pieces: Sequence[Piece]) -> dict[str, float]:
     return {text: float(Fraction(one, whole)) if whole else 0.0 for text, one in weights.items()}
 
 
-def top(shares: dict[str, float], count: int) -> list[str]:
+def top(shares: Mapping[str, float], count: int) -> list[str]:
     """The texts with the largest shares, largest first; equals by their text."""
     return sorted(shares, key=lambda text: (-shares[text], text))[:count]
-
-
-def mean_shares(questions: Iterable[dict[str, float]]) -> dict[str, float]:
-    """The mean over questions of each text's share; a question without it counts as 0."""
-    sums: dict[str, float] = {}
-    number = 0
-    for number, shares in enumerate(questions, start=1):
-        for text, share in shares.items():
-            sums[text] = sums.get(text, 0.0) + share
-    return {text: one / number for text, one in sums.items()}
