@@ -206,7 +206,8 @@ def _shown_layer(wanted: _Wanted, layers: tuple[int, ...]) -> int:
 
 def _suggest(wanted: _Wanted, margin: float, progress: EvaluationProgress) -> dict[str, Any]:
     from ..benchmarks.attention.calibration import calibrate
-    from ..benchmarks.attention.suggestion import suggest, write_suggestion
+    from ..benchmarks.attention.suggestion import suggest
+    from ..benchmarks.attention.suggestion_report import suggestion_record, write_suggestion
     from ..records.run_record import write_run_record
 
     found = asyncio.run(
@@ -229,7 +230,7 @@ def _suggest(wanted: _Wanted, margin: float, progress: EvaluationProgress) -> di
         "failures": found.failures,
     }
     made = suggest(found.outcomes, margin)
-    write_suggestion(wanted.folder, made, found)
+    write_suggestion(wanted.folder, made, found, wanted.sparse.share)
     write_run_record(
         wanted.folder,
         name=SUGGEST_RECORD,
@@ -237,7 +238,7 @@ def _suggest(wanted: _Wanted, margin: float, progress: EvaluationProgress) -> di
         models=found.models,
         prompts=wanted.prompts.model_dump(),
     )
-    return done | made.as_dict(found.scores)
+    return done | suggestion_record(made, found, wanted.sparse.share)
 
 
 def _facts(wanted: _Wanted) -> dict[str, Any]:
