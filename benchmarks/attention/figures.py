@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..estimates import Estimate, mean
+from ..estimates import Estimate, mean, share
 from ..question import BenchmarkQuestion
 from .measure import SOURCES, Reading, Source
 from .measured_pass import MeasuredPass, tokens_needed
@@ -148,6 +148,17 @@ class AttentionFigures:
         """The same of the whole reasonings, without any selection: what to compare it with."""
         first = self.layers[0] if self.layers else 1
         return self._overlaps([(one, self._overlap(one, first, 1.0)) for one in self._small])
+
+    @cached_property
+    def alike(self) -> Estimate:
+        """On which share of the questions both models wrote the same reasoning."""
+        both = [
+            (one, other)
+            for one in self._small
+            if (other := self._by_source.get((one.question.id, "large")))
+        ]
+        same = [float(one.measured.reasoning == two.measured.reasoning) for one, two in both]
+        return share(same, [self._cluster(one.question) for one, _ in both])
 
     def top_tokens(self, source: Source, layer: int, count: int = TOP_TOKENS) -> list[TokenFigures]:
         """The token texts with most attention at a layer, in the mean over questions."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...records.record import Record
 from ..estimates import Estimate
-from ..report.table import Table
+from ..report.table import Table, shown
 from .figures import AttentionFigures, LayerFigures
 
 Row = Sequence[str | int | float | None]
@@ -79,6 +79,7 @@ def records(figures: AttentionFigures) -> list[Record]:
             for head in range(1, figures.heads + 1):
                 name = f"{source}.L{layer}.H{head}"
                 found += _layer_records(name, figures.head(source, layer, head))
+    found.append(_record("overlap.same_reasoning", figures.alike, "share"))
     compared = {f"L{layer}": figures.overlap(layer) for layer in figures.layers}
     for name, both in {**compared, "whole": figures.whole_overlap}.items():
         found += [
@@ -134,13 +135,20 @@ def _overlap(figures: AttentionFigures) -> Table:
         (name, percent(one.jaccard), percent(one.of_small), percent(one.of_large))
         for name, one in [*compared, ("whole reasonings", figures.whole_overlap)]
     ]
+    same = figures.alike
+    alike = []
+    if same.value is not None:
+        alike = [
+            f"On {shown(percent(same), scale=1.0)}% of {same.questions} questions both models wrote "
+            "the same reasoning, word for word."
+        ]
     return Table(
         "overlap",
         "Tokens selected from the small model's reasoning and from the large model's own (%)",
         ("layer", "Jaccard", "of the small one's, shared", "of the large one's, shared"),
         tuple(rows),
         scale=1.0,
-        notes=(_OVERLAP_NOTE,),
+        notes=(_OVERLAP_NOTE, *alike),
     )
 
 
