@@ -249,6 +249,6 @@ def _other(source: Source) -> Source:
 def _means(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for one in shares:
-        for text, share in one.items():
-            sums[text] = sums.get(text, 0.0) + share
+        for text, held in one.items():
+            sums[text] = sums.get(text, 0.0) + held
     return {text: one / len(shares) for text, one in sums.items()}

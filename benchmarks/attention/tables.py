@@ -136,19 +136,17 @@ def _overlap(figures: AttentionFigures) -> Table:
         for name, one in [*compared, ("whole reasonings", figures.whole_overlap)]
     ]
     same = figures.alike
-    alike = []
-    if same.value is not None:
-        alike = [
-            f"On {shown(percent(same), scale=1.0)}% of {same.questions} questions both models wrote "
-            "the same reasoning, word for word."
-        ]
+    alike = (
+        f"On {shown(percent(same), scale=1.0)}% of {same.questions} questions both models wrote "
+        "the same reasoning, word for word."
+    )
     return Table(
         "overlap",
         "Tokens selected from the small model's reasoning and from the large model's own (%)",
         ("layer", "Jaccard", "of the small one's, shared", "of the large one's, shared"),
         tuple(rows),
         scale=1.0,
-        notes=(_OVERLAP_NOTE, *alike),
+        notes=(_OVERLAP_NOTE, alike) if same.questions else (_OVERLAP_NOTE,),
     )
 
 
