@@ -34,12 +34,33 @@ from .token_selection import Piece, count_tokens, read_pieces, share_held, small
 
 
 @dataclass(frozen=True, slots=True)
-class _Prompt:
-    """The prompt that is read, the stretch where the reasoning stands, and the time for a pass."""
+class TransferPrompt:
+    """The prompt of a full transfer, as a pass reads it.
+
+    Attributes:
+        messages: The messages.
+        span: Where the reasoning stands in the last message's text, as (start, end).
+        timeout: Seconds that a pass may take; None for no limit.
+    """
 
     messages: list[BaseMessage]
     span: tuple[int, int]
     timeout: float | None
+
+
+def transfer_prompt(reader: Agent, task: Task, reasoning: str) -> TransferPrompt:
+    """The prompt that hands a whole reasoning over.
+
+    Args:
+        reader: Who will read it.
+        task: What is asked.
+        reasoning: A finished reasoning; white space around it is left out.
+    """
+    request = agent_request(reader, "transfer", task, reasoning)
+    prompts = with_settings(reader, task).prompts
+    question = question_text(prompts, task["question"], task["choices"])
+    span = reasoning_span(prompts, question, reasoning, task["answer_type"])
+    return TransferPrompt(request.messages, span, request.timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +116,7 @@ class TokenSelector:
         start = time.perf_counter()
         try:
             self.check(sparse)
-            prompt = self._prompt(task, reasoning)
+            prompt = transfer_prompt(self.reader, task, reasoning)
             passes = [
                 one.attention(
                     prompt.messages,
@@ -119,7 +140,7 @@ class TokenSelector:
         start = time.perf_counter()
         try:
             self.check(sparse)
-            prompt = await asyncio.to_thread(self._prompt, task, reasoning)
+            prompt = await asyncio.to_thread(transfer_prompt, self.reader, task, reasoning)
             passes = [
                 await one.aattention(
                     prompt.messages,
@@ -135,13 +156,6 @@ class TokenSelector:
             raise
         except Exception as error:  # noqa: BLE001  what a model may raise is unknown
             return self._failed(task, error, start)
-
-    def _prompt(self, task: Task, reasoning: str) -> _Prompt:
-        request = agent_request(self.reader, "transfer", task, reasoning)
-        prompts = with_settings(self.reader, task).prompts
-        question = question_text(prompts, task["question"], task["choices"])
-        span = reasoning_span(prompts, question, reasoning, task["answer_type"])
-        return _Prompt(request.messages, span, request.timeout)
 
     def _failed(self, task: Task, error: Exception, start: float) -> Reply:
         if tried_again(error):

@@ -9,6 +9,7 @@ import typer
 
 from .. import __version__
 from .ask import ask
+from .attention_command import attention
 from .bench_command import bench
 from .check import check
 from .evaluate import evaluate
@@ -29,6 +30,7 @@ app.command()(pairs)
 app.command()(check)
 app.command()(evaluate)
 app.command()(report)
+app.command()(attention)
 app.command()(serve)
 app.command()(bench)
 app.command()(profile)

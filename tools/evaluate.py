@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..configs import load_pair_config, load_prompts
-from ..configs.whole_files import check_folder
+from ..configs import load_pair_config
 from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
+from .evaluation_settings import pair_stem, results_folder, wording_of
 from .exit_codes import RUN_FAILED
 from .extras import require
 from .options import Debug, Json, PairName
@@ -132,7 +132,7 @@ def evaluate(
     if benchmark == "own" and data is None:
         raise UsageError("Questions of your own need a file; name it with --data FILE.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
-    folder = _folder(out or f"evaluations/{benchmark}-{_stem(pair)}")
+    folder = results_folder(out or f"evaluations/{benchmark}-{pair_stem(pair)}")
     require("rapidfuzz", "scipy", extra="benchmarks")
 
     from ..benchmarks.datasets import load_benchmark
@@ -147,7 +147,7 @@ def evaluate(
         questions = with_fetched_pictures(questions, folder / "pictures")
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
-    wording = _wording(prompts, pair, models, questions)
+    wording = wording_of(prompts, pair, models, questions)
     run = _time if timed else partial(_evaluate, replicas=on_ray)
     with EvaluationProgress(_NOT_KEPT if timed else _KEPT) as progress:
         done = run(
@@ -162,17 +162,6 @@ def evaluate(
         (show_timing if timed else show_evaluation)(done, str(folder))
     if done["failures"]:
         raise typer.Exit(RUN_FAILED)
-
-
-def _folder(name: str) -> Path:
-    try:
-        folder = Path(name).expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            f"The home folder in {name!r} is not known; name another --out."
-        ) from error
-    check_folder(folder)
-    return folder
 
 
 def _evaluate(
@@ -344,18 +333,3 @@ def _available(strategies: list[str], pair: "Pair") -> list[str]:
         if reason:
             typer.echo(f"Without {name}: {reason}", err=True)
     return [name for name in strategies if not reasons[name]]
-
-
-def _wording(
-    prompts: str | None, pair: str, models: "Pair", benchmark: "Benchmark"
-) -> "PromptsConfig":
-    """What is asked for, else the pair's own wording, else the benchmark's."""
-    if prompts is not None:
-        return load_prompts(prompts)
-    if load_pair_config(pair).prompts != "default":
-        return models.prompts
-    return load_prompts(benchmark.prompts)
-
-
-def _stem(pair: str) -> str:
-    return Path(pair).stem if pair.endswith((".yaml", ".yml")) else pair.replace("/", "-")

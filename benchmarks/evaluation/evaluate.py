@@ -91,7 +91,7 @@ async def evaluate(
     wording = pair.prompts if prompts is None else prompts
     check_scoring(benchmark)
     with CallStore(folder) as store:
-        models = _claim(store, benchmark, pair, wording)
+        models = claim(store, benchmark, pair, wording)
         _check_all_asked(folder, benchmark)
         on_stored(sum(store.count_calls().values()))
         calls = SharedCalls(store)
@@ -133,7 +133,7 @@ def claimed(
     """
     check_scoring(benchmark)
     with CallStore(folder) as store:
-        yield _claim(store, benchmark, pair, prompts)
+        yield claim(store, benchmark, pair, prompts)
 
 
 def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -187,9 +187,18 @@ def check_scoring(benchmark: Benchmark) -> None:
         raise ConfigError(str(error)) from error
 
 
-def _claim(
+def claim(
     store: CallStore, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
 ) -> dict[str, dict[str, Any]]:
+    """Note in a store what is evaluated there, or make sure that it is the same as before.
+
+    Returns:
+        What tells the models from others, by role.
+
+    Raises:
+        ConfigError: The store belongs to another evaluation.
+        ModelError: A model's weights cannot be found.
+    """
     models = {role: model_identity(model) for role, model in pair.models().items()}
     store.claim(
         {

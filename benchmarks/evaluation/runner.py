@@ -11,39 +11,22 @@ from ...nodes.state import MAIInput
 from ..question import BenchmarkQuestion
 from .call_seconds import Seconds, call_seconds
 from .call_store import CallStore
+from .pace import Pace
 from .results import Result, failed, finished, graph_input, question_key
 
 Graphs = Mapping[str, Any]
 OnProgress = Callable[["Progress"], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(Pace):
     """How far an evaluation is, at the moment that a result came.
 
     Attributes:
         result: The result.
-        done: Results so far, those of former evaluations included.
-        fresh: Those of them that this evaluation made.
-        total: Results that there will be.
-        seconds: Since the first fresh result; the time to load models is no part of the rate.
     """
 
     result: Result
-    done: int
-    fresh: int
-    total: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Fresh results a second."""
-        return (self.fresh - 1) / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the end, at this rate; None before there is a rate."""
-        return (self.total - self.done) / self.rate if self.rate else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +173,15 @@ class Runner:
             if self._fresh == 1 and fresh:
                 self._first = time.monotonic()
             seconds = time.monotonic() - self._first if self._fresh else 0.0
-            self._on_progress(Progress(own, self._done, self._fresh, self._total, seconds))
+            self._on_progress(
+                Progress(
+                    result=own,
+                    done=self._done,
+                    fresh=self._fresh,
+                    total=self._total,
+                    seconds=seconds,
+                )
+            )
 
     def _keep(self, run: Run, result: Result) -> list[Result]:
         """The result, once for each question that is the same."""

@@ -137,7 +137,7 @@ def _example(run: Evaluated, strategy: str, one: str) -> Example:
         strategy=strategy,
         result=run.results[strategy][one],
         grades=_grades(run, strategy, one),
-        pictures=tuple(filter(None, map(_data_uri, question.images))),
+        pictures=tuple(filter(None, map(picture_uri, question.images))),
     )
 
 
@@ -150,7 +150,8 @@ def _cascade_first(pair: tuple[str, str]) -> bool:
     return pair[0] != "mai"
 
 
-def _data_uri(reference: str) -> str:
+def picture_uri(reference: str) -> str:
+    """A picture, shrunk, as a data URI; empty if it cannot be read."""
     try:
         picture = load_image(reference)
     except ImageError:

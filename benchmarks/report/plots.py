@@ -1,12 +1,11 @@
 """Plots of evaluations, as PNG files: scores against time and tokens, routes, token economy."""
 
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from ...configs import ConfigError
 from ..estimates import Estimate
 from .cascade import RouteFigures, cascade
+from .drawing import new_figure, png
 from .economy import EconomyPoint, output_tokens
 from .evaluated import Evaluated
 from .labels import label_points
@@ -56,7 +55,7 @@ def plots(run: Evaluated, protocol: str = "typed") -> dict[str, bytes]:
         "tokens": cost_figure(run, "tokens", protocol),
         "routes": routes_figure(run, protocol),
     }
-    return {name: _png(figure) for name, figure in made.items() if figure is not None}
+    return {name: png(figure) for name, figure in made.items() if figure is not None}
 
 
 def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
@@ -81,7 +80,7 @@ def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
             places.append((name, paid.value, 100 * score.value))
     if not points:
         return None
-    figure, axes = _figure(8.0, 5.0)
+    figure, axes = new_figure(8.0, 5.0)
     axes.set_xscale("log")
     for (name, x, y), (_, paid, score) in zip(places, points, strict=True):
         mai = name == "mai"
@@ -122,7 +121,7 @@ def routes_figure(run: Evaluated, protocol: str = "typed") -> Any:
     found = cascade(run, protocol)
     if found is None:
         return None
-    figure, axes = _figure(8.0, 2.1)
+    figure, axes = new_figure(8.0, 2.1)
     left = 0.0
     for one in found.routes:
         width = 100 * (one.share.value or 0.0)
@@ -203,7 +202,7 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
     benchmarks = list(dict.fromkeys(point.benchmark for point in points))
     if not benchmarks:
         return None
-    figure, grid = _figure(5.6 * len(benchmarks), 4.8, len(benchmarks))
+    figure, grid = new_figure(5.6 * len(benchmarks), 4.8, len(benchmarks))
     parts = grid if len(benchmarks) > 1 else [grid]
     shown = [[point for point in points if point.benchmark == name] for name in benchmarks]
     for axes, name, own in zip(parts, benchmarks, shown, strict=True):
@@ -224,7 +223,7 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
         ]
         bars = [bar for point in own for bar in _bar_ends(point.tokens, point.score)]
         label_points(figure, axes, places, bars)
-    return _png(figure)
+    return png(figure)
 
 
 def _draw_model(axes: Any, points: Sequence[EconomyPoint]) -> None:
@@ -272,24 +271,3 @@ def _bar_ends(paid: Estimate, score: Estimate) -> Iterator[tuple[float, float, f
         yield paid.low, y, paid.high, y
     if score.low is not None and score.high is not None:
         yield x, 100 * score.low, x, 100 * score.high
-
-
-def _figure(width: float, height: float, parts: int = 1) -> tuple[Any, Any]:
-    try:
-        # Not pyplot: it would keep every figure, and may want a screen.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError(
-            'Plots need matplotlib: run `pip install "langgraph-mai[plots]"`, or leave them out '
-            "with --no-plots."
-        ) from error
-    figure: Any = Figure(figsize=(width, height), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)  # it knows how large texts are
-    return figure, figure.subplots(1, parts)
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()

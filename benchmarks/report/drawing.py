@@ -1,0 +1,38 @@
+"""Figures and their PNG files, without a screen."""
+
+import io
+from typing import Any
+
+from ...configs import ConfigError
+
+
+def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    """An empty matplotlib figure and its axes.
+
+    Args:
+        width: In inches.
+        height: In inches.
+        columns: How many axes stand side by side; of more than one, an array is returned.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    try:
+        # Not pyplot: it would keep every figure, and may want a screen.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError(
+            'Plots need matplotlib: run `pip install "langgraph-mai[plots]"`, or leave them out '
+            "with --no-plots."
+        ) from error
+    figure: Any = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)  # it knows how large texts are
+    return figure, figure.subplots(1, columns)
+
+
+def png(figure: Any) -> bytes:
+    """A figure as a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
