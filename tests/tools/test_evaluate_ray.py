@@ -93,7 +93,7 @@ def kill_evaluation(folder: Path, *words: str) -> None:
         text=True,
         env=os.environ | ENVIRONMENT,
     )
-    wait_until_stored(folder, 50_000)
+    wait_until_stored(folder, 100_000)  # settings and questions alone take half of it
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
