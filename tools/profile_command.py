@@ -1,6 +1,8 @@
 """`mai profile`: how long each component of a model takes on this machine."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,16 +104,19 @@ def profile(
     grid = replace(Grid(repeats=repeats, longest=longest), **given)
     options: dict[str, Any] = {"dtype": dtype, "device": device, "attention": attention}
     named = {key: value for key, value in options.items() if value is not None}
+    for_engine = _engine_options(engine or [])
     targets = [
-        replace(target, **named, engine={**target.engine, **_engine_options(engine or [])})
+        replace(target, **named, engine={**target.engine, **for_engine})
         for target in _targets(model or [], pair, backend, random_weights)
     ]
-    folder = out or Path(tempfile.mkdtemp(prefix="langgraph-mai-profile-"))
-    file = ProfileFile(folder)
-    _measure(targets, grid, file)
-    more = [_compare_decoding(decoding, folder)] if decoding else []
+    if for_engine and not any(target.backend == "vllm" for target in targets):
+        raise UsageError("--engine sets options of vLLM's engine; add --backend vllm.")
+    with _folder(out) as folder:
+        file = ProfileFile(folder)
+        _measure(targets, grid, file)
+        more = [_compare_decoding(decoding, folder)] if decoding else []
     if out:
-        write_profile(file.rows, folder, more)
+        write_profile(file.rows, out, more)
         write_run_record(out, settings=settings)
     if as_json:
         figures = [figure for _, added in more for figure in added]
@@ -119,6 +124,16 @@ def profile(
         return
     for title, header, lines in [*tables(file.rows), *(added for added, _ in more)]:
         show_table(title, header, lines)
+
+
+@contextmanager
+def _folder(out: Path | None) -> Iterator[Path]:
+    """Where rows are written: the folder that was named, or one that is gone afterwards."""
+    if out:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="langgraph-mai-profile-") as name:
+        yield Path(name)
 
 
 def _engine_options(given: list[str]) -> dict[str, Any]:

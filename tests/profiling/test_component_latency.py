@@ -175,6 +175,8 @@ def test_a_profile_is_written_and_feeds_the_simulator(tmp_path):
         (["--backend", "llamacpp"], "takes transformers or vllm"),
         (["--pair", "demo-server"], "runs on a server"),
         (["--engine", "enforce_eager"], "takes NAME=VALUE"),
+        (["--engine", "enforce_eager=true"], "add --backend vllm"),
+        (["--pair", "nobody"], "There is no pair 'nobody'"),
         (["--query-tokens", "1"], "query tokens must be larger"),
         (["--repeats", "0"], "at least 1"),
     ],
