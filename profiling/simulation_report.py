@@ -15,6 +15,7 @@ from .run_record import Record, write_records
 from .serving import Served
 from .simulation import ServedTotals, Simulation
 from .tables import Table, markdown_table
+from .validation_report import validation_records, validation_tables
 
 
 def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> None:
@@ -48,8 +49,7 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
     ]
     if simulation.plans:
         found.append(_plan_table(simulation))
-    if simulation.timed:
-        found += [_timed_table(simulation), _components_table(simulation)]
+    found += validation_tables(simulation)
     return [*_paper_tables(), *found] if paper else found
 
 
@@ -88,30 +88,7 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             {"name": f"{workload}.{strategy}.{role}_engines", "value": count, "unit": "engines"}
             for role, count in plan.engines.items()
         ]
-    for total in simulation.timed:
-        for key, value, unit in (
-            ("measured", total.measured, "s"),
-            ("predicted", total.predicted, "s"),
-            ("error", total.error, "share"),
-        ):
-            timed: Record = {
-                "name": f"demo.{total.strategy}.{key}",
-                "value": round(value, 4),
-                "unit": unit,
-                "questions": total.questions,
-            }
-            if key == "error":
-                timed["low"], timed["high"] = (round(end, 4) for end in total.error_bounds)
-            found.append(timed)
-    for part in simulation.components:
-        component: Record = {
-            "name": f"demo.component.{part.name}",
-            "value": round(part.value, 6),
-            "unit": part.unit,
-            "low": round(part.bounds[0], 6),
-            "high": round(part.bounds[1], 6),
-        }
-        found.append(component)
+    found += validation_records(simulation)
     for workload, even in simulation.break_even.items():
         for key, point, unit in (
             ("disputed", even.disputed, "share"),
@@ -276,35 +253,6 @@ def _plan_table(simulation: Simulation) -> Table:
         for (workload, strategy), plan in simulation.plans.items()
     ]
     return "Engines for a stream of questions", header, rows
-
-
-def _timed_table(simulation: Simulation) -> Table:
-    header = ["strategy", "questions", "measured (s)", "predicted (s)", "predicted / measured"]
-    header += ["95% interval"]
-    rows = [
-        [
-            row.strategy,
-            str(row.questions),
-            f"{row.measured:.2f}",
-            f"{row.predicted:.2f}",
-            f"{1 + row.error:.3f}",
-            "{:.3f} to {:.3f}".format(*(1 + end for end in row.error_bounds)),
-        ]
-        for row in simulation.timed
-    ]
-    return "The demo pair on this machine, timed and predicted", header, rows
-
-
-def _components_table(simulation: Simulation) -> Table:
-    header = ["component", "value", "95% interval"]
-    rows = []
-    for part in simulation.components:
-        seconds = part.unit == "s"
-        values = [1000 * value if seconds else value for value in (part.value, *part.bounds)]
-        shown = [f"{value:.3f}" for value in values]
-        unit = "ms" if seconds else part.unit
-        rows.append([part.name, f"{shown[0]} {unit}", f"{shown[1]} to {shown[2]}"])
-    return "What these predictions are made of, measured in turns with them", header, rows
 
 
 def _break_even_table(simulation: Simulation) -> Table:
