@@ -12,7 +12,7 @@ from typing import Any
 
 from ..nodes.state import ModelCall
 from .latency import ROLES, Latencies, ModelLatency, Role
-from .strategy_calls import supersteps
+from .strategy_calls import graph_nodes
 from .strategy_timer import StrategyTimer, TimedRun
 
 
@@ -111,14 +111,14 @@ class Components:
     Attributes:
         latencies: The models', with the overhead of a call.
         question_seconds: What the graph adds to a question.
-        superstep_seconds: What it adds for each superstep.
+        node_seconds: What it adds for each node that runs.
         sharing: How far two calls at once hold each other up: 0 not at all, 1 as if one waited for
             the other.
     """
 
     latencies: Latencies
     question_seconds: float
-    superstep_seconds: float
+    node_seconds: float
     sharing: float
 
     def figures(self) -> dict[str, tuple[float, str]]:
@@ -134,7 +134,7 @@ class Components:
             }
         return found | {
             "graph.question": (self.question_seconds, "s"),
-            "graph.superstep": (self.superstep_seconds, "s"),
+            "graph.node": (self.node_seconds, "s"),
             "two_calls_at_once.sharing": (self.sharing, "share"),
         }
 
@@ -144,16 +144,25 @@ def components(samples: Sequence[Sample]) -> Components:
 
     Means, not medians: a total is a sum, stalls of the machine included.
     """
-    runs = [run for sample in samples for run in sample.runs]
-    steps = [supersteps(run.strategy, run.route) for run in runs]
-    seconds = [run.overhead for run in runs]
-    superstep = max(0.0, linear_regression(steps, seconds).slope)
+    question, node = _graph([run for sample in samples for run in sample.runs])
     return Components(
         latencies={role: _latency(role, [one.roles[role] for one in samples]) for role in ROLES},
-        question_seconds=max(0.0, fmean(seconds) - superstep * fmean(steps)),
-        superstep_seconds=superstep,
+        question_seconds=question,
+        node_seconds=node,
         sharing=_sharing(samples),
     )
+
+
+def _graph(runs: Sequence[TimedRun]) -> tuple[float, float]:
+    """What graphs add to their calls, by the question and by the node; neither is below 0."""
+    nodes = [graph_nodes(run.strategy, run.route) for run in runs]
+    seconds = [run.overhead for run in runs]
+    node, question = linear_regression(nodes, seconds)
+    if node < 0:
+        return max(0.0, fmean(seconds)), 0.0
+    if question < 0:
+        node = linear_regression(nodes, seconds, proportional=True).slope
+    return max(0.0, question), max(0.0, node)
 
 
 def _latency(role: Role, samples: Sequence[RoleRuns]) -> ModelLatency:

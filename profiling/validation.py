@@ -155,7 +155,7 @@ class _Prediction:
             floor=False,
             sharing=self.components.sharing,
             question_seconds=self.components.question_seconds,
-            superstep_seconds=self.components.superstep_seconds,
+            node_seconds=self.components.node_seconds,
         )
         self.measured = {name: sum(run.seconds for run in own) for name, own in runs.items()}
         self.seconds = {

@@ -2,11 +2,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from fakes import PROMPTS, models
 
+from langgraph_mai import create_strategy
 from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.profiling.call_components import RoleRuns, Sample, components
 from langgraph_mai.profiling.latency import ROLES, ModelLatency
-from langgraph_mai.profiling.strategy_calls import planned_calls, supersteps
+from langgraph_mai.profiling.strategy_calls import graph_nodes, planned_calls
 from langgraph_mai.profiling.strategy_timer import TimedRun
 from langgraph_mai.profiling.totals import Settings, call_seconds, total_seconds
 from langgraph_mai.profiling.validation import Turn, compare, validate
@@ -23,7 +25,7 @@ MACHINE = Settings(
     floor=False,
     sharing=0.3,
     question_seconds=0.0005,
-    superstep_seconds=0.001,
+    node_seconds=0.001,
 )
 TOKENS = {
     (role, style): count
@@ -54,7 +56,7 @@ def made(role, style, read, cached, written):
 
 def run_of(strategy, calls, route="direct"):
     """A run on the machine, of calls one after the other; both clocks say the same."""
-    graph = MACHINE.question_seconds + MACHINE.superstep_seconds * supersteps(strategy, route)
+    graph = MACHINE.question_seconds + MACHINE.node_seconds * graph_nodes(strategy, route)
     seconds = graph + sum(one["seconds"] for one in calls)
     return clocked(TimedRun(strategy, seconds, "yes", route, calls))
 
@@ -120,7 +122,7 @@ def test_components_are_found_as_they_are():
         assert latency.prefill_seconds(50) == pytest.approx(expected.prefill_seconds(50))
         assert latency.prefill_per_token == pytest.approx(expected.prefill_per_token)
     assert found.sharing == pytest.approx(MACHINE.sharing)
-    assert found.superstep_seconds == pytest.approx(MACHINE.superstep_seconds)
+    assert found.node_seconds == pytest.approx(MACHINE.node_seconds)
     assert found.question_seconds == pytest.approx(MACHINE.question_seconds)
 
 
@@ -156,14 +158,17 @@ def test_noise_widens_the_bounds_and_leaves_the_truth_between_them():
         assert part.bounds[0] - 1e-9 <= part.value <= part.bounds[1] + 1e-9
 
 
-def test_supersteps_are_those_of_the_graphs():
-    assert [supersteps("mai", route) for route in ("direct", "reasoned", "transferred")] == [
-        4,
-        6,
-        7,
-    ]
-    assert supersteps("large_reason", "reasoned") == supersteps("speculative", "reasoned") == 3
-    assert supersteps("full_transfer", "transferred") == 4
+@pytest.mark.parametrize("route", ["direct", "reasoned", "transferred"])
+def test_nodes_are_counted_as_the_graphs_run_them(route):
+    small, large = models(route)
+    for name in STRATEGIES:
+        graph = create_strategy(name, small, large, prompts=PROMPTS)
+        ran = [
+            event["name"]
+            for event in graph.stream({"question": "Is it red?"}, stream_mode="tasks")
+            if "result" in event
+        ]
+        assert len(ran) == graph_nodes(name, route)
 
 
 @pytest.fixture(scope="module")
