@@ -12,31 +12,30 @@ from typing import Any
 
 from ..nodes.state import ModelCall
 from .latency import ROLES, Latencies, ModelLatency, Role
-from .strategy_calls import supersteps
+from .strategy_calls import graph_nodes
 from .strategy_timer import StrategyTimer, TimedRun
-
-MEASURED = (
-    "small_direct", "small_reason", "small_two_stage", "large_direct", "large_reason",
-    "full_transfer", "mai",
-)  # fmt: skip
-"""The strategies whose runs show the components."""
 
 
 @dataclass(frozen=True, slots=True)
-class RoleSample:
-    """Calls of one model on one question.
+class RoleRuns:
+    """Runs on one question that show what the calls of one model cost.
 
     Attributes:
         fresh: A direct answer, of a model that knows nothing of the question.
         reason: A reasoning, of one that knows the shared prefix.
         again: The direct answer once more: all but its last token is known.
-        transfer: A direct answer after a reasoning; the shared prefix is known.
+        transfer: Last, a direct answer after a reasoning; the shared prefix is known.
     """
 
-    fresh: ModelCall
-    reason: ModelCall
-    again: ModelCall
-    transfer: ModelCall
+    fresh: TimedRun
+    reason: TimedRun
+    again: TimedRun
+    transfer: TimedRun
+
+    @property
+    def runs(self) -> tuple[TimedRun, ...]:
+        """All four, in order."""
+        return (self.fresh, self.reason, self.again, self.transfer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +43,25 @@ class Sample:
     """All components on one question.
 
     Attributes:
-        roles: Calls of either model alone.
-        together: Both direct answers at once, by role.
-        overheads: Supersteps of a run, and what it took beside its calls.
+        roles: Runs that show the calls of either model alone.
+        together: A run of the cascade, which asks both models at once.
     """
 
-    roles: Mapping[Role, RoleSample]
-    together: Mapping[Role, ModelCall]
-    overheads: Sequence[tuple[int, float]]
+    roles: Mapping[Role, RoleRuns]
+    together: TimedRun
+
+    @property
+    def runs(self) -> list[TimedRun]:
+        """All runs."""
+        return [self.together, *(run for role in self.roles.values() for run in role.runs)]
+
+    def by_processor(self) -> "Sample":
+        """The same, with the processor's time in place of the wall clock."""
+        roles = {
+            role: RoleRuns(*(run.by_processor() for run in own.runs))
+            for role, own in self.roles.items()
+        }
+        return Sample(roles, self.together.by_processor())
 
 
 class SampleInParts:
@@ -61,9 +71,8 @@ class SampleInParts:
         """Measure nothing yet."""
         self._timer = timer
         self._question = question
-        self._roles: dict[Role, RoleSample] = {}
-        self._together: dict[Role, ModelCall] = {}
-        self._overheads: list[tuple[int, float]] = []
+        self._roles: dict[Role, RoleRuns] = {}
+        self._together: TimedRun | None = None
 
     @property
     def parts(self) -> list[Callable[[], None]]:
@@ -75,26 +84,24 @@ class SampleInParts:
         ]
 
     def sample(self) -> Sample:
-        """What was measured, once all parts were called."""
-        return Sample(self._roles, self._together, self._overheads)
+        """What was measured.
+
+        Raises:
+            ValueError: A part was not called.
+        """
+        if self._together is None or len(self._roles) < len(ROLES):
+            raise ValueError("A part of the sample was not measured.")
+        return Sample(self._roles, self._together)
 
     def _alone(self, role: Role, transferring: str) -> None:
-        fresh = self._run(f"{role}_direct", cold=True)
-        later = [
-            self._run(name, cold=False)
-            for name in (f"{role}_reason", f"{role}_direct", transferring)
+        names = (f"{role}_direct", f"{role}_reason", f"{role}_direct", transferring)
+        runs = [
+            self._timer.run(name, self._question, cold=at == 0) for at, name in enumerate(names)
         ]
-        self._roles[role] = RoleSample(fresh.calls[0], *(run.calls[-1] for run in later))
+        self._roles[role] = RoleRuns(*runs)
 
     def _at_once(self) -> None:
-        run = self._run("mai", cold=True)
-        direct = [call for call in run.calls if call["style"] == "direct"]
-        self._together = {role: call for call in direct for role in ROLES if call["role"] == role}
-
-    def _run(self, name: str, *, cold: bool) -> TimedRun:
-        run = self._timer.run(name, self._question, cold=cold)
-        self._overheads.append((supersteps(name, run.route), run.overhead))
-        return run
+        self._together = self._timer.run("mai", self._question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +111,14 @@ class Components:
     Attributes:
         latencies: The models', with the overhead of a call.
         question_seconds: What the graph adds to a question.
-        superstep_seconds: What it adds for each superstep.
+        node_seconds: What it adds for each node that runs.
         sharing: How far two calls at once hold each other up: 0 not at all, 1 as if one waited for
             the other.
     """
 
     latencies: Latencies
     question_seconds: float
-    superstep_seconds: float
+    node_seconds: float
     sharing: float
 
     def figures(self) -> dict[str, tuple[float, str]]:
@@ -127,7 +134,7 @@ class Components:
             }
         return found | {
             "graph.question": (self.question_seconds, "s"),
-            "graph.superstep": (self.superstep_seconds, "s"),
+            "graph.node": (self.node_seconds, "s"),
             "two_calls_at_once.sharing": (self.sharing, "share"),
         }
 
@@ -137,29 +144,38 @@ def components(samples: Sequence[Sample]) -> Components:
 
     Means, not medians: a total is a sum, stalls of the machine included.
     """
-    overheads = [point for sample in samples for point in sample.overheads]
-    steps, seconds = zip(*overheads, strict=True)
-    graph = linear_regression(steps, seconds)
-    superstep = max(0.0, graph.slope)
+    question, node = _graph([run for sample in samples for run in sample.runs])
     return Components(
         latencies={role: _latency(role, [one.roles[role] for one in samples]) for role in ROLES},
-        question_seconds=max(0.0, fmean(seconds) - superstep * fmean(steps)),
-        superstep_seconds=superstep,
+        question_seconds=question,
+        node_seconds=node,
         sharing=_sharing(samples),
     )
 
 
-def _latency(role: Role, samples: Sequence[RoleSample]) -> ModelLatency:
-    longer = sum(one.reason["seconds"] - one.again["seconds"] for one in samples)
-    more = sum(_written(one.reason) - _written(one.again) for one in samples)
-    step = max(1e-9, longer / more)
+def _graph(runs: Sequence[TimedRun]) -> tuple[float, float]:
+    """What graphs add to their calls, by the question and by the node; neither is below 0."""
+    nodes = [graph_nodes(run.strategy, run.route) for run in runs]
+    seconds = [run.overhead for run in runs]
+    node, question = linear_regression(nodes, seconds)
+    if node < 0:
+        return max(0.0, fmean(seconds)), 0.0
+    if question < 0:
+        node = linear_regression(nodes, seconds, proportional=True).slope
+    return max(0.0, question), max(0.0, node)
+
+
+def _latency(role: Role, samples: Sequence[RoleRuns]) -> ModelLatency:
+    fresh, reason, again, transfer = (
+        [getattr(one, name).calls[-1] for one in samples]
+        for name in ("fresh", "reason", "again", "transfer")
+    )
+    longer = _seconds(reason) - _seconds(again)
+    step = max(1e-9, longer / (sum(map(_written, reason)) - sum(map(_written, again))))
 
     def reading(calls: Sequence[ModelCall]) -> float:
         return fmean(call["seconds"] - step * _written(call) for call in calls)
 
-    fresh, again, transfer = (
-        [getattr(one, name) for one in samples] for name in ("fresh", "again", "transfer")
-    )
     # Behind a cached prefix, a call costs its overhead and one pass of the model: as long as a
     # step where hardly a token is read, and by the token where a reasoning is.
     overhead = max(0.0, reading(again) - step)
@@ -177,10 +193,15 @@ def _latency(role: Role, samples: Sequence[RoleSample]) -> ModelLatency:
 def _sharing(samples: Sequence[Sample]) -> float:
     longer = least = 0.0
     for one in samples:
-        alone = [one.roles[role].fresh["seconds"] for role in ROLES]
-        longer += max(call["seconds"] for call in one.together.values()) - max(alone)
+        alone = [one.roles[role].fresh.calls[0]["seconds"] for role in ROLES]
+        together = [c["seconds"] for c in one.together.calls if c["style"] == "direct"]
+        longer += max(together) - max(alone)
         least += min(alone)
     return max(0.0, longer / least)
+
+
+def _seconds(calls: Sequence[ModelCall]) -> float:
+    return sum(call["seconds"] for call in calls)
 
 
 def _written(call: ModelCall) -> int:

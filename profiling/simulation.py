@@ -95,7 +95,8 @@ class Simulation:
         advice: A line for each workload.
         plans: Engines for a stream, by workload and strategy, if one was asked for.
         timed: The demo pair's totals, timed and predicted, if that was asked for.
-        components: What these predictions are made of.
+        timed_by_processor: The same in the processor's time.
+        components: What the predictions of `timed` are made of.
     """
 
     latencies: Latencies
@@ -106,6 +107,7 @@ class Simulation:
     advice: list[str]
     plans: dict[tuple[str, str], Plan]
     timed: list[TimedTotal] = field(default_factory=list)
+    timed_by_processor: list[TimedTotal] = field(default_factory=list)
     components: list[Component] = field(default_factory=list)
 
     def seconds(self, workload: str, strategy: str) -> float | None:

@@ -15,6 +15,7 @@ from .paper_decoding import compare_decoding_with_paper
 from .serving import Served
 from .simulation import ServedTotals, Simulation
 from .tables import Table, markdown_table
+from .validation_report import validation_records, validation_tables
 
 
 def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> None:
@@ -48,8 +49,7 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
     ]
     if simulation.plans:
         found.append(_plan_table(simulation))
-    if simulation.timed:
-        found += [_timed_table(simulation), _components_table(simulation)]
+    found += validation_tables(simulation)
     return [*_paper_tables(), *found] if paper else found
 
 
@@ -82,27 +82,7 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             Record(f"{workload}.{strategy}.{role}_engines", count, "engines")
             for role, count in plan.engines.items()
         ]
-    for total in simulation.timed:
-        for key, value, unit in (
-            ("measured", total.measured, "s"),
-            ("predicted", total.predicted, "s"),
-            ("error", total.error, "share"),
-        ):
-            low, high = total.error_bounds if key == "error" else (None, None)
-            found.append(
-                Record(
-                    f"demo.{total.strategy}.{key}",
-                    round(value, 4),
-                    unit,
-                    low=None if low is None else round(low, 4),
-                    high=None if high is None else round(high, 4),
-                    questions=total.questions,
-                )
-            )
-    for part in simulation.components:
-        low, high = (round(end, 6) for end in part.bounds)
-        name = f"demo.component.{part.name}"
-        found.append(Record(name, round(part.value, 6), part.unit, low, high))
+    found += validation_records(simulation)
     for workload, even in simulation.break_even.items():
         for key, point, unit in (
             ("disputed", even.disputed, "share"),
@@ -260,35 +240,6 @@ def _plan_table(simulation: Simulation) -> Table:
         for (workload, strategy), plan in simulation.plans.items()
     ]
     return "Engines for a stream of questions", header, rows
-
-
-def _timed_table(simulation: Simulation) -> Table:
-    header = ["strategy", "questions", "measured (s)", "predicted (s)", "predicted / measured"]
-    header += ["95% interval"]
-    rows = [
-        [
-            row.strategy,
-            str(row.questions),
-            f"{row.measured:.2f}",
-            f"{row.predicted:.2f}",
-            f"{1 + row.error:.3f}",
-            "{:.3f} to {:.3f}".format(*(1 + end for end in row.error_bounds)),
-        ]
-        for row in simulation.timed
-    ]
-    return "The demo pair on this machine, timed and predicted", header, rows
-
-
-def _components_table(simulation: Simulation) -> Table:
-    header = ["component", "value", "95% interval"]
-    rows = []
-    for part in simulation.components:
-        seconds = part.unit == "s"
-        values = [1000 * value if seconds else value for value in (part.value, *part.bounds)]
-        shown = [f"{value:.3f}" for value in values]
-        unit = "ms" if seconds else part.unit
-        rows.append([part.name, f"{shown[0]} {unit}", f"{shown[1]} to {shown[2]}"])
-    return "What these predictions are made of, measured in turns with them", header, rows
 
 
 def _break_even_table(simulation: Simulation) -> Table:

@@ -77,10 +77,10 @@ def planned_calls(
     return [(_answer(workload, role, style),)]  # type: ignore[arg-type]
 
 
-def supersteps(strategy: str, route: Route) -> int:
-    """Supersteps of a strategy's graph: the first and the last one, calls, and comparisons."""
+def graph_nodes(strategy: str, route: Route) -> int:
+    """Nodes of a strategy's graph that run: the first and the last one, calls, comparisons."""
     if strategy == "mai":
-        return {"direct": 4, "reasoned": 6, "transferred": 7}[route]
+        return {"direct": 5, "reasoned": 7, "transferred": 8}[route]
     return 4 if strategy.endswith(("_two_stage", "_transfer")) else 3
 
 

@@ -2,14 +2,22 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.base import RunnableBindingBase
+from pydantic import PrivateAttr
+from typing_extensions import override
 
 from ..demo.held_out import HeldOut
 from ..graph import STRATEGIES, create_strategy, unavailable
 from ..models.cold_start import forget
 from ..models.pairs import load_pair
 from ..nodes.state import MAIInput, ModelCall
+from .latency import ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +29,19 @@ class TimedRun:
         seconds: Wall clock, from the call of the graph to its answer.
         answer: As people write it.
         route: The route that it took.
-        calls: Its model calls.
+        calls: Its model calls, with their wall clock.
+        processor_seconds: What the process computed meanwhile, over all its threads: what other
+            programs on the machine change little.
+        call_processor_seconds: The same of each call, by role and style.
     """
 
     strategy: str
     seconds: float
     answer: str
     route: Any
-    calls: list[ModelCall]
+    calls: Sequence[ModelCall]
+    processor_seconds: float = 0.0
+    call_processor_seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def overhead(self) -> float:
@@ -36,6 +49,14 @@ class TimedRun:
         direct = [call["seconds"] for call in self.calls if call["style"] == "direct"]
         others = [call["seconds"] for call in self.calls if call["style"] != "direct"]
         return self.seconds - max(direct, default=0.0) - sum(others)
+
+    def by_processor(self) -> "TimedRun":
+        """The same run, with the processor's time in place of the wall clock."""
+        calls: list[Any] = [
+            {**call, "seconds": self.call_processor_seconds[call["role"], call["style"]]}
+            for call in self.calls
+        ]
+        return replace(self, seconds=self.processor_seconds, calls=calls)
 
 
 class StrategyTimer:
@@ -57,9 +78,14 @@ class StrategyTimer:
         self._models = (small, large)
         for model in self._models:
             model.load()
-        self.names = tuple(name for name in names if not unavailable(name, *self._models))
+        self._spent: dict[tuple[str, str], float] = {}
+        clocked = [
+            _Clocked(model, role, self._spent)
+            for role, model in zip(ROLES, self._models, strict=True)
+        ]
+        self.names = tuple(name for name in names if not unavailable(name, *clocked))
         self._graphs: dict[str, Any] = {
-            name: create_strategy(name, *self._models, prompts=pair.prompts) for name in self.names
+            name: create_strategy(name, *clocked, prompts=pair.prompts) for name in self.names
         }
 
     def run(self, name: str, question: Mapping[str, Any], *, cold: bool = True) -> TimedRun:
@@ -72,10 +98,46 @@ class StrategyTimer:
         """
         if cold:
             forget(self._models)
-        begun = time.perf_counter()
+        self._spent.clear()
+        begun, computed = time.perf_counter(), time.process_time()
         result = self._graphs[name].invoke(dict(question))
-        seconds = time.perf_counter() - begun
-        return TimedRun(name, seconds, result["answer"], result["route"], result["calls"])
+        seconds, spent = time.perf_counter() - begun, time.process_time() - computed
+        return TimedRun(
+            strategy=name,
+            seconds=seconds,
+            answer=result["answer"],
+            route=result["route"],
+            calls=result["calls"],
+            processor_seconds=spent,
+            call_processor_seconds=dict(self._spent),
+        )
+
+
+class _Clocked(  # type: ignore[no-redef]  # mypy: the base has a field named kwargs
+    RunnableBindingBase[LanguageModelInput, AIMessage]
+):
+    """A model that notes what the process computes during its calls."""
+
+    _role: str = PrivateAttr()
+    _spent: dict[tuple[str, str], float] = PrivateAttr()
+
+    def __init__(
+        self, model: BaseChatModel, role: str, spent: dict[tuple[str, str], float]
+    ) -> None:
+        super().__init__(bound=model)
+        self._role = role
+        self._spent = spent
+
+    @override
+    def invoke(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AIMessage:
+        style = str(((config or {}).get("metadata") or {}).get("mai_style", ""))
+        computed = time.process_time()
+        try:
+            return self.bound.invoke(input, config, **kwargs)
+        finally:
+            self._spent[self._role, style] = time.process_time() - computed
 
 
 def graph_input(item: HeldOut) -> MAIInput:

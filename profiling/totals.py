@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .latency import Latencies
-from .strategy_calls import PlannedCall, planned_calls, supersteps
+from .strategy_calls import PlannedCall, graph_nodes, planned_calls
 from .workload import ROUTES, Route, Workload
 
 
@@ -18,8 +18,8 @@ class Settings:
         floor: No call is shorter than its model's `least_seconds`.
         sharing: How far calls at once hold each other up: 0 not at all, 1 as if they ran one after
             the other.
-        question_seconds: What each question costs beside its calls and supersteps.
-        superstep_seconds: What a superstep of the graph costs beside the calls in it.
+        question_seconds: What each question costs beside its calls and the graph's nodes.
+        node_seconds: What a node of the graph costs beside the call in it.
     """
 
     overlap: bool = False
@@ -27,14 +27,14 @@ class Settings:
     floor: bool = True
     sharing: float = 0.0
     question_seconds: float = 0.0
-    superstep_seconds: float = 0.0
+    node_seconds: float = 0.0
 
 
 def question_seconds(
     strategy: str, workload: Workload, latencies: Latencies, route: Route, settings: Settings
 ) -> float:
     """Seconds that one question of a route takes."""
-    total = settings.question_seconds + settings.superstep_seconds * supersteps(strategy, route)
+    total = settings.question_seconds + settings.node_seconds * graph_nodes(strategy, route)
     for stage in planned_calls(strategy, workload, route):
         seconds = [call_seconds(call, latencies, settings) for call in stage]
         sharing = settings.sharing if settings.overlap else 1.0

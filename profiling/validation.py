@@ -1,7 +1,8 @@
 """Holds the simulator against a timed run of the demo pair on this machine.
 
 Components are measured on some questions, and every strategy is timed on others, in turns, so that
-whatever else the machine does meanwhile falls on both alike.
+whatever else the machine does meanwhile falls on both alike. Both are read from two clocks: the
+wall's, and the processor's, which a busy machine changes little.
 """
 
 import random
@@ -31,15 +32,16 @@ class Validation:
     """Predictions beside measurements, and what they were made of.
 
     Attributes:
-        checked: Every strategy's total; `low` and `high` of its error are 95% bounds, by drawing
-            the turns anew.
-        components: What was measured, with such bounds.
+        checked: Every strategy's total, with 95% bounds of its error, by drawing the turns anew.
+        by_processor: The same in the processor's time.
+        components: What the predictions of `checked` are made of, with such bounds.
         workload: Routes and tokens of the timed run.
         predicted_from: The components as the simulator takes them.
         settings: How the calls were run.
     """
 
     checked: list[TimedTotal]
+    by_processor: list[TimedTotal]
     components: list[Component]
     workload: Workload
     predicted_from: Components
@@ -52,6 +54,11 @@ class Turn:
 
     sample: Sample
     timed: Mapping[str, TimedRun]
+
+    def by_processor(self) -> "Turn":
+        """The same, with the processor's time in place of the wall clock."""
+        timed = {name: run.by_processor() for name, run in self.timed.items()}
+        return Turn(self.sample.by_processor(), timed)
 
 
 def validate(questions: int, folder: Path) -> Validation:
@@ -74,6 +81,22 @@ def validate(questions: int, folder: Path) -> Validation:
 def compare(turns: Sequence[Turn]) -> Validation:
     """Predict the totals of the timed strategies from the components of the same turns."""
     found = _Prediction(turns)
+    checked, measured = _checked(found, turns)
+    by_processor = [turn.by_processor() for turn in turns]
+    return Validation(
+        checked=checked,
+        by_processor=_checked(_Prediction(by_processor), by_processor)[0],
+        components=measured,
+        workload=found.workload,
+        predicted_from=found.components,
+        settings=found.settings,
+    )
+
+
+def _checked(
+    found: "_Prediction", turns: Sequence[Turn]
+) -> tuple[list[TimedTotal], list[Component]]:
+    """Totals and components with their bounds."""
     errors: dict[str, list[float]] = {name: [] for name in found.seconds}
     figures: dict[str, list[float]] = {name: [] for name in found.components.figures()}
     rng = random.Random(_TIMED_SEED)
@@ -83,25 +106,21 @@ def compare(turns: Sequence[Turn]) -> Validation:
             errors[name].append(seconds / drawn.measured[name] - 1)
         for name, (value, _unit) in drawn.components.figures().items():
             figures[name].append(value)
-    return Validation(
-        checked=[
-            TimedTotal(
-                strategy=name,
-                questions=len(turns),
-                measured=found.measured[name],
-                predicted=seconds,
-                error_bounds=_bounds(errors[name]),
-            )
-            for name, seconds in found.seconds.items()
-        ],
-        components=[
-            Component(name, value, unit, _bounds(figures[name]))
-            for name, (value, unit) in found.components.figures().items()
-        ],
-        workload=found.workload,
-        predicted_from=found.components,
-        settings=found.settings,
-    )
+    totals = [
+        TimedTotal(
+            strategy=name,
+            questions=len(turns),
+            measured=found.measured[name],
+            predicted=seconds,
+            error_bounds=_bounds(errors[name]),
+        )
+        for name, seconds in found.seconds.items()
+    ]
+    parts = [
+        Component(name, value, unit, _bounds(figures[name]))
+        for name, (value, unit) in found.components.figures().items()
+    ]
+    return totals, parts
 
 
 def _turn(timer: StrategyTimer, number: int, one: HeldOut, other: HeldOut) -> Turn:
@@ -136,7 +155,7 @@ class _Prediction:
             floor=False,
             sharing=self.components.sharing,
             question_seconds=self.components.question_seconds,
-            superstep_seconds=self.components.superstep_seconds,
+            node_seconds=self.components.node_seconds,
         )
         self.measured = {name: sum(run.seconds for run in own) for name, own in runs.items()}
         self.seconds = {

@@ -104,7 +104,12 @@ def simulate(
     found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
     if validate:
         held = _time_demo_pair(validate)
-        found = replace(found, timed=held.checked, components=held.components)
+        found = replace(
+            found,
+            timed=held.checked,
+            timed_by_processor=held.by_processor,
+            components=held.components,
+        )
     if out:
         write_simulation(found, out, paper=paper)
         write_run_record(out, settings=settings)

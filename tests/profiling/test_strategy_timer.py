@@ -28,3 +28,11 @@ def test_the_overhead_is_what_passes_beside_the_calls(timer, question):
     others = [call["seconds"] for call in run.calls if call["style"] != "direct"]
     assert run.overhead == pytest.approx(run.seconds - max(direct) - sum(others))
     assert 0 < run.overhead < run.seconds
+
+
+def test_a_run_can_be_read_by_the_processors_clock(timer, question):
+    run = timer.run("small_reason", question)
+    other = run.by_processor()
+    assert other.seconds == run.processor_seconds > other.calls[0]["seconds"] > 0
+    assert other.calls[0]["text"] == run.calls[0]["text"]
+    assert other.overhead < other.seconds

@@ -109,17 +109,17 @@ def test_a_draft_reads_the_prompt_and_writes_ahead_of_every_pass():
     assert priced(["speculative", "large_reason"], WORKLOAD) == ["large_reason"]
 
 
-def test_overheads_are_paid_by_the_call_and_by_the_superstep():
+def test_overheads_are_paid_by_the_call_and_by_the_node():
     slower = {role: replace(one, overhead_seconds=0.5) for role, one in PAIR.items()}
     alone = Settings(floor=False)
     for strategy, calls in (("large_reason", 1), ("full_transfer", 2)):
         more = total_seconds(strategy, WORKLOAD, slower, alone)
         assert more - total_seconds(strategy, WORKLOAD, PAIR, alone) == pytest.approx(50 * calls)
-    graph = replace(alone, question_seconds=0.1, superstep_seconds=0.01)
+    graph = replace(alone, question_seconds=0.1, node_seconds=0.01)
     more = total_seconds("mai", WORKLOAD, PAIR, graph)
     plain = total_seconds("mai", WORKLOAD, PAIR, alone)
-    supersteps = 80 * 4 + 5 * 6 + 15 * 7
-    assert more - plain == pytest.approx(100 * 0.1 + supersteps * 0.01)
+    nodes = 80 * 5 + 5 * 7 + 15 * 8
+    assert more - plain == pytest.approx(100 * 0.1 + nodes * 0.01)
 
 
 @pytest.mark.parametrize("strategy", ["mai", "full_transfer", "small_two_stage"])

@@ -2,11 +2,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from fakes import PROMPTS, models
 
+from langgraph_mai import create_strategy
 from langgraph_mai.graph import STRATEGIES
-from langgraph_mai.profiling.call_components import RoleSample, Sample, components
+from langgraph_mai.profiling.call_components import RoleRuns, Sample, components
 from langgraph_mai.profiling.latency import ROLES, ModelLatency
-from langgraph_mai.profiling.strategy_calls import planned_calls, supersteps
+from langgraph_mai.profiling.strategy_calls import graph_nodes, planned_calls
 from langgraph_mai.profiling.strategy_timer import TimedRun
 from langgraph_mai.profiling.totals import Settings, call_seconds, total_seconds
 from langgraph_mai.profiling.validation import Turn, compare, validate
@@ -23,7 +25,7 @@ MACHINE = Settings(
     floor=False,
     sharing=0.3,
     question_seconds=0.0005,
-    superstep_seconds=0.001,
+    node_seconds=0.001,
 )
 TOKENS = {
     (role, style): count
@@ -52,25 +54,31 @@ def made(role, style, read, cached, written):
     return call(role, style, PAIR[role].call_seconds(read, written, cached), read, cached, written)
 
 
-def role_sample(role):
-    return RoleSample(
-        fresh=made(role, "direct", 50, 0, 2),
-        reason=made(role, "reason", 50, 40, 40),
-        again=made(role, "direct", 50, 49, 2),
-        transfer=made(role, "transfer", 90, 40, 2),
+def run_of(strategy, calls, route="direct"):
+    """A run on the machine, of calls one after the other; both clocks say the same."""
+    graph = MACHINE.question_seconds + MACHINE.node_seconds * graph_nodes(strategy, route)
+    seconds = graph + sum(one["seconds"] for one in calls)
+    return clocked(TimedRun(strategy, seconds, "yes", route, calls))
+
+
+def clocked(run):
+    by_call = {(one["role"], one["style"]): one["seconds"] for one in run.calls}
+    return replace(run, processor_seconds=run.seconds, call_processor_seconds=by_call)
+
+
+def role_runs(role):
+    transferring = "small_two_stage" if role == "small" else "full_transfer"
+    reasoning = made("small", "reason", 50, 0, 40)
+    return RoleRuns(
+        fresh=run_of(f"{role}_direct", [made(role, "direct", 50, 0, 2)]),
+        reason=run_of(f"{role}_reason", [made(role, "reason", 50, 40, 40)]),
+        again=run_of(f"{role}_direct", [made(role, "direct", 50, 49, 2)]),
+        transfer=run_of(transferring, [reasoning, made(role, "transfer", 90, 40, 2)]),
     )
 
 
-def sample():
-    roles = {role: role_sample(role) for role in ROLES}
-    alone = [roles[role].fresh["seconds"] for role in ROLES]
-    longest = max(alone) + MACHINE.sharing * min(alone)
-    together = {role: made(role, "direct", 50, 0, 2) | {"seconds": longest} for role in ROLES}
-    overheads = [
-        (steps, MACHINE.question_seconds + MACHINE.superstep_seconds * steps)
-        for steps in (3, 4, 6, 7)
-    ]
-    return Sample(roles, together, overheads)
+def sample(route="direct"):
+    return Sample({role: role_runs(role) for role in ROLES}, timed("mai", route))
 
 
 def timed(strategy, route):
@@ -92,15 +100,21 @@ def timed(strategy, route):
     if strategy == "mai":
         styles = ["direct", "direct", "reason", "transfer"]
         calls = [one | {"style": style} for one, style in zip(calls, styles, strict=False)]
-    return TimedRun(strategy, total_seconds(strategy, world, PAIR, MACHINE), "yes", route, calls)
+        first, second = (one["seconds"] for one in calls[:2])
+        longest = max(first, second) + MACHINE.sharing * min(first, second)
+        calls[:2] = [one | {"seconds": longest} for one in calls[:2]]
+    seconds = total_seconds(strategy, world, PAIR, MACHINE)
+    return clocked(TimedRun(strategy, seconds, "yes", route, calls))
 
 
 def turns():
-    return [Turn(sample(), {name: timed(name, route) for name in STRATEGIES}) for route in ROUTES]
+    return [
+        Turn(sample(route), {name: timed(name, route) for name in STRATEGIES}) for route in ROUTES
+    ]
 
 
 def test_components_are_found_as_they_are():
-    found = components([sample(), sample()])
+    found = components([sample("direct"), sample("transferred")])
     for role in ROLES:
         latency, expected = found.latencies[role], PAIR[role]
         assert latency.seconds_per_token == pytest.approx(expected.seconds_per_token)
@@ -108,14 +122,14 @@ def test_components_are_found_as_they_are():
         assert latency.prefill_seconds(50) == pytest.approx(expected.prefill_seconds(50))
         assert latency.prefill_per_token == pytest.approx(expected.prefill_per_token)
     assert found.sharing == pytest.approx(MACHINE.sharing)
-    assert found.superstep_seconds == pytest.approx(MACHINE.superstep_seconds)
+    assert found.node_seconds == pytest.approx(MACHINE.node_seconds)
     assert found.question_seconds == pytest.approx(MACHINE.question_seconds)
 
 
 def test_a_machine_that_is_as_the_simulator_takes_it_is_predicted_exactly():
     found = compare(turns())
     assert [row.strategy for row in found.checked] == list(STRATEGIES)
-    for row in found.checked:
+    for row in [*found.checked, *found.by_processor]:
         assert row.error == pytest.approx(0, abs=1e-6)
         assert row.error_bounds == pytest.approx((0, 0), abs=1e-6)
     assert found.workload.routes == {"direct": 7, "reasoned": 2, "transferred": 1}
@@ -133,6 +147,8 @@ def test_noise_widens_the_bounds_and_leaves_the_truth_between_them():
         return Turn(turn.sample, runs)
 
     found = compare([noisy(turn) for turn in turns() * 6])
+    # Only the wall's clock was stalled.
+    assert all(row.error == pytest.approx(0, abs=1e-6) for row in found.by_processor)
     for row in found.checked:
         low, high = row.error_bounds
         assert low < row.error < high
@@ -142,14 +158,17 @@ def test_noise_widens_the_bounds_and_leaves_the_truth_between_them():
         assert part.bounds[0] - 1e-9 <= part.value <= part.bounds[1] + 1e-9
 
 
-def test_supersteps_are_those_of_the_graphs():
-    assert [supersteps("mai", route) for route in ("direct", "reasoned", "transferred")] == [
-        4,
-        6,
-        7,
-    ]
-    assert supersteps("large_reason", "reasoned") == supersteps("speculative", "reasoned") == 3
-    assert supersteps("full_transfer", "transferred") == 4
+@pytest.mark.parametrize("route", ["direct", "reasoned", "transferred"])
+def test_nodes_are_counted_as_the_graphs_run_them(route):
+    small, large = models(route)
+    for name in STRATEGIES:
+        graph = create_strategy(name, small, large, prompts=PROMPTS)
+        ran = [
+            event["name"]
+            for event in graph.stream({"question": "Is it red?"}, stream_mode="tasks")
+            if "result" in event
+        ]
+        assert len(ran) == graph_nodes(name, route)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +178,8 @@ def validation(tmp_path_factory):
 
 def test_every_strategy_is_timed_on_the_same_questions(validation):
     assert [row.strategy for row in validation.checked] == list(STRATEGIES)
-    for row in validation.checked:
+    assert [row.strategy for row in validation.by_processor] == list(STRATEGIES)
+    for row in [*validation.checked, *validation.by_processor]:
         assert row.questions == 3
         assert row.measured > 0
         assert row.error == pytest.approx(row.predicted / row.measured - 1)
