@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LanguageModelInput
@@ -22,6 +22,9 @@ from .transformers.loaded_models import get_engine, release_engine
 from .transformers.model_spec import ModelSpec
 from .transformers.rows import Row, Sharing
 from .weights import model_weights
+
+if TYPE_CHECKING:
+    from .transformers.engine import Engine
 
 __all__ = ["ChatTransformers", "ModelError"]
 
@@ -72,33 +75,16 @@ class ChatTransformers(LocalChat):
             ImportError: torch, transformers or torchvision is not installed.
             ModelError: The model cannot be loaded.
         """
-        get_engine(self._spec())
+        self._engine()
         return self
 
     def unload(self) -> None:
         """Free the weights, for all instances that share them; the next call loads them again."""
         release_engine(self._spec())
 
-    def get_token_ids(self, text: str) -> list[int]:
-        """Token ids of a bare text, by the model's own tokenizer (loads the model)."""
-        return get_engine(self._spec()).token_ids(text)
-
-    def get_num_tokens_from_messages(
-        self,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Any] | None = None,  # noqa: ARG002
-    ) -> int:
-        """Tokens of the whole prompt, chat template and images included (loads the model)."""
-        return len(self.prompt_token_ids(messages))
-
-    def prompt_token_ids(self, messages: Sequence[BaseMessage]) -> list[int]:
-        """Token ids of the whole prompt, chat template and images included (loads the model)."""
-        engine = get_engine(self._spec())
-        return engine.encode(*chat_turns(messages, self._load_image)).tokens
-
     def forget_prefixes(self) -> None:
         """Free the keys and values of earlier prompts, for all instances that share the model."""
-        get_engine(self._spec()).forget_prefixes()
+        self._engine().forget_prefixes()
 
     def batch(
         self,
@@ -174,7 +160,7 @@ class ChatTransformers(LocalChat):
         options = self._call_settings(_PER_CALL, stop, kwargs)
         model_name, timeout = options.pop("model"), options.pop("timeout")
         settings = Settings(**options)
-        engine = get_engine(self._spec(model_name))
+        engine = self._engine(model_name)
         started = time.monotonic()
         arrived = engine.announce()
         try:
@@ -198,6 +184,9 @@ class ChatTransformers(LocalChat):
         finally:
             arrived()
         return LocalCall(row.future, model_name, started, timeout, settings.logprobs)
+
+    def _engine(self, model: str | None = None) -> "Engine":
+        return get_engine(self._spec(model))
 
     def _spec(self, model: str | None = None) -> ModelSpec:
         return ModelSpec(
