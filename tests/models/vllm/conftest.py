@@ -1,25 +1,10 @@
-"""The demo pair in vLLM engines of the test process, started once."""
+"""What suits the tests that start vLLM in this process."""
 
 import os
 from importlib.util import find_spec
-
-import pytest
 
 # Settings that suit models this small on two CPU cores; vLLM reads them when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
 collect_ignore = [] if find_spec("vllm") else ["test_chat_vllm.py", "test_engine_processes.py"]
-
-
-@pytest.fixture(scope="session")
-def vllm_pair():
-    """The pair `demo-vllm`, ready to answer."""
-    from langgraph_mai import load_pair
-
-    pair = load_pair("demo-vllm")
-    pair.small.load()
-    pair.large.load()
-    yield pair
-    pair.large.unload()
-    pair.small.unload()
