@@ -1,11 +1,8 @@
 """What the chat models of local checkpoints have in common: their settings, and how they answer."""
 
-import asyncio
-import queue
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -15,13 +12,27 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from PIL import Image
 from pydantic import Field, model_validator
 
+from .chat_format import Turn, chat_turns
 from .completion import Piece, chat_chunk
+from .hand_over import AsyncPieceQueue, LatePieceError, PieceQueue, aannounced, announced
 from .images import block_image, shrink_image
 from .local_call import LocalCall
 from .timed_call import check_timeout, start_in_thread
 
 # Every chat model of LangChain is given these; a local one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
+
+
+class LocalEngine(Protocol):
+    """What runs a loaded checkpoint: what it is asked about its tokens."""
+
+    def token_ids(self, text: str) -> list[int]:
+        """Token ids of a bare text."""
+        ...
+
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+        """Token ids of a whole prompt, chat template and images included."""
+        ...
 
 
 class LocalChat(BaseChatModel):
@@ -91,6 +102,22 @@ class LocalChat(BaseChatModel):
         params["ls_provider"] = self.provider
         return params
 
+    def get_token_ids(self, text: str) -> list[int]:
+        """Token ids of a bare text, by the model's own tokenizer (loads the model)."""
+        return self._engine().token_ids(text)
+
+    def get_num_tokens_from_messages(
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Any] | None = None,  # noqa: ARG002
+    ) -> int:
+        """Tokens of the whole prompt, chat template and images included (loads the model)."""
+        return len(self.prompt_token_ids(messages))
+
+    def prompt_token_ids(self, messages: Sequence[BaseMessage]) -> list[int]:
+        """Token ids of the whole prompt, chat template and images included (loads the model)."""
+        return self._engine().prompt_token_ids(*chat_turns(messages, self._load_image))
+
     def _call_settings(
         self,
         names: Sequence[str],
@@ -151,20 +178,13 @@ class LocalChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        pieces: PieceQueue[Piece] = PieceQueue()
         call = self._start(messages, stop, pieces.put, kwargs)
-        call.future.add_done_callback(lambda _: pieces.put(None))
         try:
-            while piece := pieces.get(timeout=call.remaining()):
-                chunk = chat_chunk(piece)
-                if run_manager:
-                    run_manager.on_llm_new_token(piece.text, chunk=chunk)
-                yield chunk
-            chunk = call.last_chunk()
-            if run_manager:
-                run_manager.on_llm_new_token("", chunk=chunk)
-            yield chunk
-        except queue.Empty as error:
+            for piece in pieces.until(call.future, call.remaining):
+                yield announced(chat_chunk(piece), run_manager)
+            yield announced(call.last_chunk(), run_manager)
+        except LatePieceError as error:
             raise call.too_slow() from error
         finally:
             call.cancel()
@@ -176,27 +196,20 @@ class LocalChat(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-
-        def hand_over(piece: Piece | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        call = await self._astart(messages, stop, hand_over, kwargs)
-        call.future.add_done_callback(lambda _: hand_over(None))
+        pieces: AsyncPieceQueue[Piece] = AsyncPieceQueue()
+        call = await self._astart(messages, stop, pieces.put, kwargs)
         try:
-            while piece := await _next_piece(pieces, call):
-                chunk = chat_chunk(piece)
-                if run_manager:
-                    await run_manager.on_llm_new_token(piece.text, chunk=chunk)
-                yield chunk
-            chunk = call.last_chunk()
-            if run_manager:
-                await run_manager.on_llm_new_token("", chunk=chunk)
-            yield chunk
+            async for piece in pieces.until(call.future, call.remaining):
+                yield await aannounced(chat_chunk(piece), run_manager)
+            yield await aannounced(call.last_chunk(), run_manager)
+        except LatePieceError as error:
+            raise call.too_slow() from error
         finally:
             call.cancel()
+
+    @abstractmethod
+    def _engine(self) -> LocalEngine:
+        """What runs the model, loaded now if need be."""
 
     @abstractmethod
     def _start(
@@ -223,11 +236,3 @@ class LocalChat(BaseChatModel):
 def own_settings(kind: type[BaseChatModel]) -> set[str]:
     """The settings of a chat model that LangChain's base class does not have."""
     return set(kind.model_fields) - set(BaseChatModel.model_fields)
-
-
-async def _next_piece(pieces: "asyncio.Queue[Piece | None]", call: LocalCall) -> Piece | None:
-    try:
-        async with asyncio.timeout(call.remaining()):
-            return await pieces.get()
-    except TimeoutError as error:
-        raise call.too_slow() from error

@@ -4,10 +4,8 @@ import asyncio
 import hashlib
 import json
 import os
-import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -18,6 +16,7 @@ from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from ..configs.server_address import server_address
 from .errors import ModelError
+from .hand_over import AsyncPieceQueue, PieceQueue, aannounced, announced
 from .server.api_key import checked_header, checked_key
 from .server.pictures import count_pictures, inline_pictures
 
@@ -206,14 +205,11 @@ class ChatServer(ChatOpenAI):
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         exchange = self._exchange(kwargs, messages)
-        chunks: queue.SimpleQueue[ChatGenerationChunk | None] = queue.SimpleQueue()
+        chunks: PieceQueue[ChatGenerationChunk] = PieceQueue()
         writing = exchange.submit(self._write(exchange, self._inline(messages), stop, chunks.put))
-        writing.add_done_callback(lambda _: chunks.put(None))
         try:
-            while chunk := chunks.get():
-                if run_manager:
-                    run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-                yield chunk
+            for chunk in chunks.until(writing):
+                yield announced(chunk, run_manager)
             writing.result()
         finally:
             writing.cancel()
@@ -226,21 +222,12 @@ class ChatServer(ChatOpenAI):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         exchange = self._exchange(kwargs, messages)
-        loop = asyncio.get_running_loop()
-        chunks: asyncio.Queue[ChatGenerationChunk | None] = asyncio.Queue()
-
-        def hand_over(chunk: ChatGenerationChunk | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
-
         inlined = await asyncio.to_thread(self._inline, messages)
-        writing = exchange.submit(self._write(exchange, inlined, stop, hand_over))
-        writing.add_done_callback(lambda _: hand_over(None))
+        chunks: AsyncPieceQueue[ChatGenerationChunk] = AsyncPieceQueue()
+        writing = exchange.submit(self._write(exchange, inlined, stop, chunks.put))
         try:
-            while chunk := await chunks.get():
-                if run_manager:
-                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-                yield chunk
+            async for chunk in chunks.until(writing):
+                yield await aannounced(chunk, run_manager)
             writing.result()
         finally:
             writing.cancel()

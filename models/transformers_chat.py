@@ -85,29 +85,12 @@ class ChatTransformers(LocalChat):
             ImportError: torch, transformers or torchvision is not installed.
             ModelError: The model cannot be loaded.
         """
-        get_engine(self._spec())
+        self._engine()
         return self
 
     def unload(self) -> None:
         """Free the weights, for all instances that share them; the next call loads them again."""
         release_engine(self._spec())
-
-    def get_token_ids(self, text: str) -> list[int]:
-        """Token ids of a bare text, by the model's own tokenizer (loads the model)."""
-        return get_engine(self._spec()).token_ids(text)
-
-    def get_num_tokens_from_messages(
-        self,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Any] | None = None,  # noqa: ARG002
-    ) -> int:
-        """Tokens of the whole prompt, chat template and images included (loads the model)."""
-        return len(self.prompt_token_ids(messages))
-
-    def prompt_token_ids(self, messages: Sequence[BaseMessage]) -> list[int]:
-        """Token ids of the whole prompt, chat template and images included (loads the model)."""
-        engine = get_engine(self._spec())
-        return engine.encode(*chat_turns(messages, self._load_image)).tokens
 
     def check_draft(self, draft: object) -> None:
         """Refuse what is not run with transformers, too.
@@ -123,7 +106,7 @@ class ChatTransformers(LocalChat):
 
     def forget_prefixes(self) -> None:
         """Free the keys and values of earlier prompts, for all instances that share the model."""
-        get_engine(self._spec()).forget_prefixes()
+        self._engine().forget_prefixes()
 
     def batch(
         self,
@@ -240,7 +223,7 @@ class ChatTransformers(LocalChat):
         model_name, timeout = options.pop("model"), options.pop("timeout")
         drafts = options.pop("draft")
         settings = Settings(**options)
-        engine = get_engine(self._spec(model_name))
+        engine = self._engine(model_name)
         writes_ahead = None if drafts is None else self._draft_engine(engine, drafts, settings)
         started = time.monotonic()
         arrived = engine.announce()
@@ -276,7 +259,7 @@ class ChatTransformers(LocalChat):
 
     def _attention_reader(self) -> AttentionReader:
         def engine(layers: Layers) -> "tuple[Engine, tuple[int, ...]]":
-            loaded = get_engine(self._spec())
+            loaded = self._engine()
             return loaded, wanted_layers(layers, loaded.count_layers(), self.model)
 
         return AttentionReader(
@@ -298,9 +281,12 @@ class ChatTransformers(LocalChat):
         if settings.temperature > 0:
             raise ModelError("A draft serves greedy decoding only; set temperature to 0.")
         self.check_draft(draft)
-        found = get_engine(draft._spec())
+        found = draft._engine()
         engine.check_draft(found)
         return found
+
+    def _engine(self, model: str | None = None) -> "Engine":
+        return get_engine(self._spec(model))
 
     def _spec(self, model: str | None = None) -> ModelSpec:
         return ModelSpec(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.language_models.base import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
@@ -16,6 +16,9 @@ from .local_chat import LocalChat
 from .vllm.options import EngineSpec, options_json
 from .vllm.running_engines import get_engine, release_engine
 from .weights import model_weights
+
+if TYPE_CHECKING:
+    from .vllm.engine import Engine
 
 _PER_CALL = ("max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout")
 
@@ -57,24 +60,12 @@ class ChatVLLM(LocalChat):
             ModelError: vLLM is not installed, or the engine cannot be started or has no such
                 option.
         """
-        get_engine(self._spec())
+        self._engine()
         return self
 
     def unload(self) -> None:
         """End the engine, for all instances that share it; the next call starts it again."""
         release_engine(self._spec())
-
-    def get_token_ids(self, text: str) -> list[int]:
-        """Token ids of a bare text, by the model's own tokenizer (starts the engine)."""
-        return get_engine(self._spec()).token_ids(text)
-
-    def get_num_tokens_from_messages(
-        self,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Any] | None = None,  # noqa: ARG002
-    ) -> int:
-        """Tokens of the whole prompt, chat template and images included (starts the engine)."""
-        return get_engine(self._spec()).count_tokens(*chat_turns(messages, self._load_image))
 
     def batch(
         self,
@@ -102,11 +93,14 @@ class ChatVLLM(LocalChat):
         options = self._call_settings(_PER_CALL, stop, kwargs)
         timeout = options.pop("timeout")
         settings = Settings(**options)
-        engine = get_engine(self._spec())
+        engine = self._engine()
         started = time.monotonic()
         turns, images = chat_turns(messages, self._load_image)
         future = engine.submit(turns, images, settings, on_piece)
         return LocalCall(future, self.model, started, timeout, settings.logprobs)
+
+    def _engine(self) -> "Engine":
+        return get_engine(self._spec())
 
     def _spec(self) -> EngineSpec:
         return EngineSpec(

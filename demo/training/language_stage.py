@@ -42,6 +42,7 @@ class LanguagePlan:
         last_share: Share of the peak rate that the rate falls to, by a cosine.
         save_every: Steps between two saves of the state that a later run goes on from.
         compiled: Whether the forward pass is compiled first, which pays after some 100 steps.
+        workers: Processes that prepare batches beside the training; none pays for a few steps.
     """
 
     steps: int
@@ -58,6 +59,7 @@ class LanguagePlan:
     last_share: float = 0.02
     save_every: int = 400
     compiled: bool = True
+    workers: int = 1
 
 
 def train_language(
@@ -83,7 +85,11 @@ def train_language(
     tutor = Tutor(pool, plan.wrong_share, reasonings, plan.chart_share, plan.kind_weights)
     batches = Batches(tutor, plan.rows, seed, plan.early, plan.late, plan.turn)
     loader: DataLoader[Batch] = DataLoader(
-        batches, batch_size=None, sampler=range(first, plan.steps), num_workers=1, prefetch_factor=8
+        batches,
+        batch_size=None,
+        sampler=range(first, plan.steps),
+        num_workers=plan.workers,
+        prefetch_factor=8 if plan.workers else None,
     )
     started, scores = time.monotonic(), _Scores()
     for step, batch in enumerate(loader, first):

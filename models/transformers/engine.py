@@ -133,6 +133,10 @@ class Engine:
                 "two models of one family."
             )
 
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+        """Token ids of a prompt, those of pictures included."""
+        return self.encode(turns, images).tokens
+
     def announce(self) -> Callable[[], None]:
         """Say that a call is coming; returns what is to be called once it waits, or failed."""
         return self._generation.waiting.announce()

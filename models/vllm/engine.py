@@ -111,10 +111,10 @@ class Engine:
         """
         return self._answer(self._explained(work))
 
-    def count_tokens(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> int:
-        """Tokens of a prompt, those of pictures included."""
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+        """Token ids of a prompt, those of pictures included."""
         prompt = self._answer(self._render(turns, images)).result()
-        return len(prompt["prompt_token_ids"])
+        return list(prompt["prompt_token_ids"])
 
     def token_ids(self, text: str) -> list[int]:
         """Token ids of a bare text."""

@@ -11,13 +11,18 @@ PAIRS = [
     "demo",
     pytest.param(
         "demo-vllm",
-        marks=pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
+        marks=[
+            pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
+            pytest.mark.xdist_group("engines"),
+        ],
     ),
 ]
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_it_measures_and_writes_its_figures(pair, tmp_path, capsys):
+def test_it_measures_and_writes_its_figures(pair, request, tmp_path, capsys):
+    if pair == "demo-vllm":
+        request.getfixturevalue("vllm_pair")  # whose engines are those of this pair's name
     backends.main(["--pair", pair, "--questions", "33", "--rounds", "1", "--out", str(tmp_path)])
     figures = {one["name"]: one for one in json.loads((tmp_path / "backends.json").read_text())}
     assert figures["identical"]["value"] >= 0.99

@@ -9,15 +9,6 @@ from langgraph_mai.benchmarks.datasets import DataError, load_benchmark
 from langgraph_mai.benchmarks.datasets.rows import EVERY_CONFIG, hub_rows
 
 
-@pytest.fixture
-def load(tmp_path):
-    def loaded(name, rows, **options):
-        path = files.write_parquet(tmp_path / f"{name}.parquet", rows)
-        return load_benchmark(name, data=path, folder=tmp_path / "out", **options)
-
-    return loaded
-
-
 def change(rows, **values):
     return [{**rows[0], **values}, *rows[1:]]
 

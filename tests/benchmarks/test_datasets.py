@@ -12,15 +12,6 @@ from langgraph_mai.configs import list_prompts
 from langgraph_mai.models.images import ImageError, load_image
 
 
-@pytest.fixture
-def load(tmp_path):
-    def loaded(name, rows, **options):
-        path = files.write_parquet(tmp_path / f"{name}.parquet", rows)
-        return load_benchmark(name, data=path, folder=tmp_path / "out", **options)
-
-    return loaded
-
-
 def texts(benchmark):
     return {one.id: one.answers[0] for one in benchmark.questions}
 

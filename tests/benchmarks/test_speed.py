@@ -210,7 +210,10 @@ def test_the_overhead_is_of_one_question(monkeypatch, asked):
     assert all("3 runs" in record.note for record in records)
 
 
-def test_all_figures_of_the_demo_pair(demo, tmp_path):
+def test_all_figures_of_the_demo_pair(demo, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "_REPEATS", 1)
+    monkeypatch.setattr(speed, "_OVERHEAD_RUNS", 3)
+    monkeypatch.setattr(speed, "AT_ONCE", (1, 32, 128))
     seen = []
     records = measure_speed(demo, tmp_path, 3, seen.append)
     found = {record.name: record for record in records}

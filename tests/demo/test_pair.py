@@ -21,7 +21,7 @@ def pair():
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory):
-    return held_out(tmp_path_factory.mktemp("held-out"), count=len(KINDS) * 12, seed=TEST_SEED)
+    return held_out(tmp_path_factory.mktemp("held-out"), count=len(KINDS) * 6, seed=TEST_SEED)
 
 
 def asked(item):

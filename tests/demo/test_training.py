@@ -170,7 +170,8 @@ def test_a_stopped_training_resumes_to_the_same_weights(pool, tmp_path):
 
 def test_one_command_makes_the_pair(tmp_path):
     vision = VisionPlan(2, batch=4, held_out=8, compiled=False)
-    sizes = Sizes(40, 40, 12, vision, vision, *[plan(2)] * 4)
+    alone = plan(2, workers=0)
+    sizes = Sizes(40, 40, 12, vision, vision, plan(2), alone, alone, alone)
     train(tmp_path, sizes, jobs=1)
     assert all((tmp_path / stage.makes).exists() for stage in STAGES)
     written = load_reasonings(tmp_path / "reasonings.pkl")

@@ -7,10 +7,6 @@ serve decides which answers can be checked.
 import asyncio
 import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,8 +39,8 @@ needs_urls = pytest.mark.skipif(
     scope="module",
     params=[
         "transformers",
-        pytest.param("vllm", marks=needs_vllm),
-        pytest.param("started servers", marks=needs_vllm),
+        pytest.param("vllm", marks=[needs_vllm, pytest.mark.xdist_group("engines")]),
+        pytest.param("started servers", marks=[needs_vllm, pytest.mark.xdist_group("servers")]),
         pytest.param("named servers", marks=needs_urls),
     ],
 )
@@ -53,59 +49,18 @@ def backend(request):
 
 
 @pytest.fixture(scope="module")
-def pair(backend, tmp_path_factory):
+def pair(backend, request, tmp_path_factory):
     if backend == "transformers":
-        yield load_pair("demo")
-    elif backend == "vllm":
-        pair = load_pair("demo-vllm")
-        yield pair
-        pair.large.unload()
-        pair.small.unload()
-    elif backend == "started servers":
-        with started_servers(tmp_path_factory.mktemp("served") / "pair.yaml") as file:
-            yield load_pair(file)
-    else:
-        file = tmp_path_factory.mktemp("named") / "pair.yaml"
-        file.write_text(yaml.safe_dump(named_pair()))
-        yield load_pair(file)
-
-
-class started_servers:  # noqa: N801  used like a function
-    """`mai serve demo-vllm` as a process; gives the pair file that it writes."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __enter__(self):
-        port = free_ports()
-        self.process = subprocess.Popen(
-            [
-                Path(sys.executable).with_name("mai"),
-                *("serve", "demo-vllm", "--port", str(port), "--write", str(self.file)),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1"},
-            text=True,
-        )
-        assert self.process.stdout.readline(), "mai serve ended before its servers were ready"
-        return self.file
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=120)
-
-
-def free_ports():
-    """A port that is free together with the next one."""
-    while True:
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            try:
-                two.bind(("127.0.0.1", one.getsockname()[1] + 1))
-            except OSError:
-                continue
-            return one.getsockname()[1]
+        return load_pair("demo")
+    if backend == "vllm":
+        return request.getfixturevalue("vllm_pair")
+    if backend == "started servers":
+        served = request.getfixturevalue("served_demo")
+        served.running()
+        return load_pair(served.file)
+    file = tmp_path_factory.mktemp("named") / "pair.yaml"
+    file.write_text(yaml.safe_dump(named_pair()))
+    return load_pair(file)
 
 
 def named_pair():

@@ -1,4 +1,3 @@
-import asyncio
 import threading
 from pathlib import Path
 
@@ -32,16 +31,6 @@ def dots(numbers):
     return [
         {"question": f"{number} dots: how many?", "answer_type": "number"} for number in numbers
     ]
-
-
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, given, *args, **options):
-        if request.param == "invoke":
-            return graph.invoke(given, *args, **options)
-        return asyncio.run(graph.ainvoke(given, *args, **options))
-
-    return go
 
 
 def test_answers_come_in_the_order_of_the_questions(run):

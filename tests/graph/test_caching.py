@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from fakes import PROMPTS, models
 from langchain_core.messages import HumanMessage
@@ -10,14 +8,9 @@ from langgraph_mai import create_mai, create_strategy
 from langgraph_mai.graph import STRATEGIES
 
 
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, **given):
-        if request.param == "invoke":
-            return graph.invoke(given)
-        return asyncio.run(graph.ainvoke(given))
-
-    return go
+@pytest.fixture
+def run(run):
+    return lambda graph, **given: run(graph, given)
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@ import asyncio
 import base64
 import io
 from pathlib import Path
-from types import SimpleNamespace
 
-import httpx
 import langchain_tests.integration_tests
 import langchain_tests.unit_tests
 import pytest
@@ -51,16 +49,10 @@ class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
         return {"max_tokens": 100, "timeout": 60, "stop": [], "max_retries": 2}
 
 
+@pytest.mark.usefixtures("local_download")
 class TestIntegration(langchain_tests.integration_tests.ChatModelIntegrationTests):
     has_tool_calling = False
     has_structured_output = False
-
-    @pytest.fixture(autouse=True)
-    def _no_download(self, monkeypatch):
-        stream = io.BytesIO()
-        Image.new("RGB", (400, 300), "red").save(stream, "PNG")
-        local = SimpleNamespace(content=stream.getvalue())
-        monkeypatch.setattr(httpx, "get", lambda url, **options: local)
 
     @property
     def chat_model_class(self):

@@ -12,14 +12,9 @@ from langgraph_mai import MAIError, create_mai, create_strategy
 QUESTION = {"question": "Is it red?"}
 
 
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, given=QUESTION):
-        if request.param == "invoke":
-            return graph.invoke(given)
-        return asyncio.run(graph.ainvoke(given))
-
-    return go
+@pytest.fixture
+def run(run):
+    return lambda graph, given=QUESTION: run(graph, given)
 
 
 def failing(route: str, role: str, style: str, failure: object = None):

@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from fakes import PROMPTS, models
 from langgraph.cache.memory import InMemoryCache
@@ -58,14 +56,9 @@ LASTING = [
 ]
 
 
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, **given):
-        if request.param == "invoke":
-            return graph.invoke(given)
-        return asyncio.run(graph.ainvoke(given))
-
-    return go
+@pytest.fixture
+def run(run):
+    return lambda graph, **given: run(graph, given)
 
 
 def failing(times, error):

@@ -4,7 +4,6 @@ import math
 import pytest
 from fakes import PROMPTS, models
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -22,15 +21,6 @@ def reviewed(route="transferred", checkpointer=None, **options):
         small, large, prompts=PROMPTS, review=True, checkpointer=checkpointer, **options
     )
     return small, large, graph
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def checkpointer(request, tmp_path):
-    if request.param == "memory":
-        yield InMemorySaver()
-    else:
-        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-            yield saver
 
 
 @pytest.mark.parametrize("resumed", ["No", {"answer": "no."}])

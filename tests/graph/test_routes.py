@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from fakes import PROMPTS, ScriptedModel, models
 from langchain_core.language_models import FakeListChatModel
@@ -13,16 +11,6 @@ ROUTES = {
     "reasoned": ["small direct", "large direct", "small reason"],
     "transferred": ["small direct", "large direct", "small reason", "large transfer"],
 }
-
-
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, given, config=None):
-        if request.param == "invoke":
-            return graph.invoke(given, config)
-        return asyncio.run(graph.ainvoke(given, config))
-
-    return go
 
 
 @pytest.mark.parametrize("route", ROUTES)

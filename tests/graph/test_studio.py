@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from langgraph_sdk import get_client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from pages import run_python
+from processes import free_port
 
 ROOT = Path(__file__).parents[2]
 CONFIG = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
@@ -28,12 +28,6 @@ SQUARES = {
     "question": "How many squares can you see in the top row?",
     "images": [str(PICTURES / "squares.png")],
 }
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

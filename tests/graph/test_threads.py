@@ -6,23 +6,12 @@ import shutil
 import pytest
 from fakes import PROMPTS, models
 from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from PIL import Image
 
 from langgraph_mai import MAIInputError, create_mai
 from langgraph_mai.nodes.conversation import Conversation
 
 THREAD = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def checkpointer(request, tmp_path):
-    if request.param == "memory":
-        yield InMemorySaver()
-    else:
-        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-            yield saver
 
 
 @pytest.fixture

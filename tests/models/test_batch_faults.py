@@ -16,12 +16,14 @@ PROMPTS = ["hello " + str(at) + " and" * at for at in range(4)]
 DRAWN = {"logprobs": True, "temperature": 2.0, "seed": 5}
 
 
-@pytest.fixture(params=["reusing", "plain"])
-def model(request, qwen_checkpoint, checkpoint, monkeypatch):
-    folder = qwen_checkpoint
-    if request.param == "plain":
+@pytest.fixture(
+    params=[("qwen", "reusing"), ("qwen", "plain"), ("internvl", "plain")], ids="-".join
+)
+def model(request, monkeypatch):
+    family, way = request.param
+    if way == "plain":
         monkeypatch.setattr(generation, "REUSING", frozenset())
-        folder = checkpoint
+    folder = request.getfixturevalue(f"{family}_checkpoint")
     model = ChatTransformers(model=str(folder), dtype="float32", device="cpu", max_tokens=12)
     model.unload()
     yield model

@@ -6,21 +6,12 @@ import math
 
 import pytest
 import torch
+from asked import ask, picture
 from checkpoints import CONTEXT
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from langgraph_mai.models import ChatTransformers, ModelError, load_image
-
-
-def picture(colour, size=(100, 70)):
-    image = Image.new("RGB", size, "white")
-    ImageDraw.Draw(image).ellipse((10, 10, size[0] - 10, size[1] - 10), fill=colour)
-    return image
-
-
-def ask(text, *images):
-    return [HumanMessage([*({"type": "image", "image": i} for i in images), text])]
 
 
 def logprobs(model, messages):

@@ -5,24 +5,13 @@ import shutil
 
 import pytest
 import torch
+from asked import ask, picture
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import HumanMessage, SystemMessage
-from PIL import Image, ImageDraw
 
 from langgraph_mai.models import ChatTransformers, ImageError
 from langgraph_mai.models.transformers.batching import Gathering
-
-
-def picture(colour, size=(100, 70)):
-    image = Image.new("RGB", size, "white")
-    ImageDraw.Draw(image).ellipse((10, 10, size[0] - 10, size[1] - 10), fill=colour)
-    return image
-
-
-def ask(text, *images):
-    return [HumanMessage([*({"type": "image", "image": i} for i in images), text])]
-
 
 MIXED = [
     ask("What?", picture("red")),

@@ -140,7 +140,7 @@ def test_a_call_joins_those_that_run(model, passes):
     expected = answers(drawing)
     passes.rows.clear()
     passes.steps.clear()
-    passes.pace = 0.005
+    passes.pace = 0.05  # seconds for the short ones to begin, however busy the machine is
     ended = []
 
     def call(at):
@@ -151,6 +151,7 @@ def test_a_call_joins_those_that_run(model, passes):
     begun(passes)
     for at in (1, 2):
         call(at)
+    passes.pace = 0.0
     first.join()
     contents = {at: message.content for at, message in ended}
     # The short calls did not wait for the long one, which was not disturbed either.
@@ -227,13 +228,14 @@ def test_a_cancelled_call_does_not_disturb_its_neighbours(qwen, passes):
     settings = {**LONG, "max_tokens": 60}
     expected = [qwen.invoke(question, **settings).content for question in QUESTIONS[:3]]
     passes.steps.clear()
-    passes.pace = 0.005
+    passes.pace = 0.05
 
     async def some():
         tasks = [asyncio.create_task(qwen.ainvoke(one, **settings)) for one in QUESTIONS[:3]]
         while len(passes.steps) < 5:
             await asyncio.sleep(0.005)
         tasks[1].cancel()
+        passes.pace = 0.0
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     first, cancelled, last = asyncio.run(some())

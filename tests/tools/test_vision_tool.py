@@ -49,16 +49,6 @@ def tool(mai):
     return create_vision_tool(mai)
 
 
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, given, *args, **options):
-        if request.param == "invoke":
-            return graph.invoke(given, *args, **options)
-        return asyncio.run(graph.ainvoke(given, *args, **options))
-
-    return go
-
-
 def picture(name):
     return str(PICTURES / f"{name}.png")
 

@@ -12,6 +12,8 @@ from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.models import image_block, image_reference
 from langgraph_mai.models.errors import ContextLengthError
 
+pytestmark = pytest.mark.xdist_group("engines")
+
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory):
@@ -221,12 +223,11 @@ def test_a_setting_of_the_wrong_kind_does_no_harm_to_others(small, items):
 
 async def test_calls_under_way_at_an_unload_fail_with_a_sentence(small, items):
     prompt = asked(items[7])
-    own = small.model_copy(update={"memory": 0.05}).load()
-    awaited = [asyncio.ensure_future(own.ainvoke(prompt)) for _ in range(8)]
-    sync = [asyncio.to_thread(own.invoke, prompt) for _ in range(4)]
+    awaited = [asyncio.ensure_future(small.ainvoke(prompt)) for _ in range(8)]
+    sync = [asyncio.to_thread(small.invoke, prompt) for _ in range(4)]
     calls = [*awaited, *map(asyncio.ensure_future, sync)]
     await asyncio.sleep(0.02)
-    await asyncio.to_thread(own.unload)
+    await asyncio.to_thread(small.unload)
     async with asyncio.timeout(60):
         done = await asyncio.gather(*calls, return_exceptions=True)
     for one in done:
@@ -234,5 +235,4 @@ async def test_calls_under_way_at_an_unload_fail_with_a_sentence(small, items):
         if isinstance(one, BaseException):
             assert isinstance(one, ModelError)
             assert "was unloaded" in str(one)
-    assert own.invoke(prompt).content
-    own.unload()
+    assert small.invoke(prompt).content

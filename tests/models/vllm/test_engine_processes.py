@@ -8,14 +8,17 @@ import time
 
 import psutil
 import pytest
+from processes import MAI
 
 from langgraph_mai.models import ChatVLLM
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from langgraph_mai import load_pair
 
 if __name__ == "__main__":
+    # A test run in the background hands down that Ctrl-C is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     model = load_pair("demo-vllm").small.load()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -26,11 +29,8 @@ ENDS = {
     "exit": "sys.exit(0)",
     "exception": "raise RuntimeError('on purpose')",
     "killed": "os.kill(os.getpid(), 9)",
-    "interrupted": "os.kill(os.getpid(), 2); time.sleep(600)",
+    "interrupted": "os.kill(os.getpid(), signal.SIGINT); time.sleep(600)",
 }
-
-
-MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,7 @@ def test_no_process_is_left(tmp_path, end):
     assert not alive
 
 
+@pytest.mark.xdist_group("engines")
 def test_an_engine_that_died_is_started_again(vllm_pair):
     model = ChatVLLM(
         **{**vllm_pair.small.model_dump(include={"model", "dtype", "engine"}), "memory": 0.05}

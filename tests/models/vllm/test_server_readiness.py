@@ -1,13 +1,13 @@
 """When a server counts as ready: small programs stand in for vLLM's server and for others."""
 
 import contextlib
-import socket
 import sys
 import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from processes import free_port
 
 from langgraph_mai.models.errors import ModelError
 from langgraph_mai.models.vllm.options import EngineSpec
@@ -42,12 +42,6 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b'{"data": [{"id": "org/other"}, {"id": "org/small"}]}')
 HTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def program(code, port, key=None):
