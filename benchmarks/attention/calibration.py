@@ -153,7 +153,7 @@ def _calibration(
         if one["error"] is None:
             answered[one["strategy"]][one["id"]] = one
         else:
-            failed.append({key: one[key] for key in ("id", "strategy", "error")})  # type: ignore[literal-required]
+            failed.append({key: one[key] for key in ("id", "strategy", "error")})
     worth = {name: grades(benchmark, _texts(found))["typed"] for name, found in answered.items()}
     whole = [
         one

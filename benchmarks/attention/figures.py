@@ -1,13 +1,16 @@
 """What measured passes say together: figures by question, layer and head, with intervals."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
+from ...nodes.token_selection import count_tokens, smallest_set
 from ..estimates import Estimate, mean, share
 from ..question import BenchmarkQuestion
 from .measure import SOURCES, Reading, Source
-from .measured_pass import MeasuredPass, tokens_needed
+from .measured_pass import MeasuredPass
 from .token_figures import Overlap, overlap, selected_texts, text_shares, top
 
 TOP_TOKENS = 15
@@ -94,6 +97,7 @@ class AttentionFigures:
 
     readings: Sequence[Reading]
     share: float
+    _known: dict[tuple[str, int, int], LayerFigures] = field(default_factory=dict)
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -109,17 +113,21 @@ class AttentionFigures:
     @cached_property
     def rows(self) -> list[LayerRow]:
         """By question, source and layer."""
-        return [self._row(one, layer) for one in self.readings for layer in self.layers]
+        found: dict[tuple[str, Source, int], LayerRow] = {}
+        for one, layer in product(self._questions, self.layers):
+            found |= {(one, row.source, layer): row for row in self._compared(one, layer)}
+        return [
+            found[one.question.id, one.source, layer]
+            for one in self.readings
+            for layer in self.layers
+        ]
 
     def layer(self, source: Source, layer: int) -> LayerFigures:
         """A layer's figures for the reasonings of one model."""
-        rows = [one for one in self.rows if (one.source, one.layer) == (source, layer)]
-        clusters = [self._cluster(self._questions[one.id]) for one in rows]
-        return LayerFigures(
-            mean([one.total for one in rows], clusters),
-            mean([float(one.needed) for one in rows], clusters),
-            mean([one.needed / one.tokens for one in rows], clusters),
-        )
+        key = source, layer, 0
+        if key not in self._known:
+            self._known[key] = self._layer(source, layer)
+        return self._known[key]
 
     def head(self, source: Source, layer: int, head: int) -> LayerFigures:
         """A single head's figures.
@@ -129,36 +137,31 @@ class AttentionFigures:
             layer: 1 for the first.
             head: 1 for the first.
         """
-        chosen, at = self.of(source), self.layers.index(layer)
-        clusters = [self._cluster(one.question) for one in chosen]
-        needed = [one.measured.head_tokens[at][head - 1] for one in chosen]
-        tokens = [_tokens(one.measured) for one in chosen]
-        return LayerFigures(
-            mean([one.measured.head_totals[at][head - 1] for one in chosen], clusters),
-            mean(needed, clusters),
-            mean([some / of for some, of in zip(needed, tokens, strict=True)], clusters),
-        )
+        key = source, layer, head
+        if key not in self._known:
+            self._known[key] = self._head(source, self.layers.index(layer), head - 1)
+        return self._known[key]
 
     def overlap(self, layer: int) -> OverlapFigures:
         """What is selected at a layer from both models' reasonings."""
-        return self._overlaps([(one, self._overlap(one, layer, self.share)) for one in self._small])
+        return self._overlaps(
+            (self._questions[row.id], row.overlap)
+            for row in self.rows
+            if (row.source, row.layer) == ("small", layer)
+        )
 
     @cached_property
     def whole_overlap(self) -> OverlapFigures:
         """The same of the whole reasonings, without any selection: what to compare it with."""
-        first = self.layers[0] if self.layers else 1
-        return self._overlaps([(one, self._overlap(one, first, 1.0)) for one in self._small])
+        return self._overlaps(
+            (one.question, overlap(*map(_all_texts, (one, two)))) for one, two in self._pairs
+        )
 
     @cached_property
     def alike(self) -> Estimate:
         """On which share of the questions both models wrote the same reasoning."""
-        both = [
-            (one, other)
-            for one in self._small
-            if (other := self._by_source.get((one.question.id, "large")))
-        ]
-        same = [float(one.measured.reasoning == two.measured.reasoning) for one, two in both]
-        return share(same, [self._cluster(one.question) for one, _ in both])
+        same = [float(one.measured.reasoning == two.measured.reasoning) for one, two in self._pairs]
+        return share(same, [self._cluster(one.question) for one, _ in self._pairs])
 
     def top_tokens(self, source: Source, layer: int, count: int = TOP_TOKENS) -> list[TokenFigures]:
         """The token texts with most attention at a layer, in the mean over questions."""
@@ -199,38 +202,70 @@ class AttentionFigures:
     def _by_source(self) -> Mapping[tuple[str, Source], Reading]:
         return {(one.question.id, one.source): one for one in self.readings}
 
-    @property
-    def _small(self) -> list[Reading]:
-        return self.of("small")
+    @cached_property
+    def _pairs(self) -> list[tuple[Reading, Reading]]:
+        """The questions of which both reasonings were read."""
+        return [
+            (one, self._by_source[one.question.id, "large"])
+            for one in self.of("small")
+            if (one.question.id, "large") in self._by_source
+        ]
+
+    def _layer(self, source: Source, layer: int) -> LayerFigures:
+        rows = [one for one in self.rows if (one.source, one.layer) == (source, layer)]
+        clusters = [self._cluster(self._questions[one.id]) for one in rows]
+        return LayerFigures(
+            mean([one.total for one in rows], clusters),
+            mean([float(one.needed) for one in rows], clusters),
+            mean([one.needed / one.tokens for one in rows], clusters),
+        )
+
+    def _head(self, source: Source, layer: int, head: int) -> LayerFigures:
+        chosen = self.of(source)
+        clusters = [self._cluster(one.question) for one in chosen]
+        needed = [one.measured.head_tokens[layer][head] for one in chosen]
+        tokens = [_tokens(one.measured) for one in chosen]
+        return LayerFigures(
+            mean([one.measured.head_totals[layer][head] for one in chosen], clusters),
+            mean(needed, clusters),
+            mean([some / of for some, of in zip(needed, tokens, strict=True)], clusters),
+        )
 
     def _cluster(self, question: BenchmarkQuestion) -> Hashable:
         return question.images or (question.id,)
 
-    def _row(self, one: Reading, layer: int) -> LayerRow:
-        pieces = one.measured.pieces(layer)
-        return LayerRow(
-            id=one.question.id,
-            source=one.source,
-            layer=layer,
-            tokens=sum(piece.tokens for piece in pieces),
-            total=one.measured.total(layer),
-            needed=tokens_needed(pieces, self.share),
-            overlap=self._overlap(one, layer, self.share),
-        )
+    def _compared(self, question: str, layer: int) -> list[LayerRow]:
+        """The rows of a question's reasonings at a layer; two are compared with each other."""
+        found = [
+            self._by_source[question, source]
+            for source in SOURCES
+            if (question, source) in self._by_source
+        ]
+        pieces = [one.measured.pieces(layer) for one in found]
+        kept = [smallest_set(of, self.share) for of in pieces]
+        texts = [
+            selected_texts(one.measured.reasoning, of, numbers)
+            for one, of, numbers in zip(found, pieces, kept, strict=True)
+        ]
+        others = [overlap(*texts), overlap(*texts[::-1])] if len(texts) == 2 else [None]
+        return [
+            LayerRow(
+                id=question,
+                source=one.source,
+                layer=layer,
+                tokens=sum(piece.tokens for piece in of),
+                total=one.measured.total(layer),
+                needed=count_tokens(of, numbers),
+                overlap=both,
+            )
+            for one, of, numbers, both in zip(found, pieces, kept, others, strict=True)
+        ]
 
-    def _overlap(self, one: Reading, layer: int, share: float) -> Overlap | None:
-        other = self._by_source.get((one.question.id, _other(one.source)))
-        if other is None:
-            return None
-        first, second = (
-            selected_texts(each.measured.reasoning, each.measured.pieces(layer), share)
-            for each in (one, other)
-        )
-        return overlap(first, second)
-
-    def _overlaps(self, found: Iterable[tuple[Reading, Overlap | None]]) -> OverlapFigures:
+    def _overlaps(
+        self, found: Iterable[tuple[BenchmarkQuestion, Overlap | None]]
+    ) -> OverlapFigures:
         known = [(one, both) for one, both in found if both is not None]
-        clusters = [self._cluster(one.question) for one, _ in known]
+        clusters = [self._cluster(one) for one, _ in known]
         return OverlapFigures(
             mean([both.jaccard for _, both in known], clusters),
             mean([both.of_first for _, both in known], clusters),
@@ -242,8 +277,9 @@ def _tokens(measured: MeasuredPass) -> int:
     return sum(piece.tokens for piece in measured.pieces(measured.layers[0]))
 
 
-def _other(source: Source) -> Source:
-    return "large" if source == "small" else "small"
+def _all_texts(one: Reading) -> Counter[str]:
+    pieces = one.measured.pieces(one.measured.layers[0])
+    return selected_texts(one.measured.reasoning, pieces, range(len(pieces)))
 
 
 def _means(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:

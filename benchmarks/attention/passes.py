@@ -110,7 +110,7 @@ def attention_source(pair: Pair) -> tuple[GivesAttention, str]:
         ConfigError: Neither gives attention.
     """
     if pair.selector is not None:
-        return pair.selector, "small" if pair.selector is pair.small else "selector"
+        return pair.selector, "selector" if "selector" in pair.models() else "small"
     own = gives_attention(pair.large)
     if own is None:
         raise ConfigError(

@@ -2,11 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from ...nodes.token_selection import Piece, smallest_set
+from ...nodes.token_selection import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,17 @@ def token_text(reasoning: str, piece: Piece) -> str:
     return text.strip() or json.dumps(text)[1:-1].replace(" ", "\u2423")
 
 
-def selected_texts(reasoning: str, pieces: Sequence[Piece], share: float) -> Counter[str]:
-    """The texts of the tokens that sparse transfer keeps, each as often as it is kept.
+def selected_texts(
+    reasoning: str, pieces: Sequence[Piece], selected: Iterable[int]
+) -> Counter[str]:
+    """The texts of some tokens, each as often as it is selected.
 
     Args:
         reasoning: The reasoning.
         pieces: Its tokens.
-        share: Of the attention; 1 keeps all tokens.
+        selected: Numbers of those that are selected.
     """
-    return Counter(token_text(reasoning, pieces[one]) for one in smallest_set(pieces, share))
+    return Counter(token_text(reasoning, pieces[number]) for number in selected)
 
 
 def overlap(first: Counter[str], second: Counter[str]) -> Overlap:
@@ -74,7 +75,7 @@ def text_shares(reasoning: str, pieces: Sequence[Piece]) -> dict[str, float]:
         text = token_text(reasoning, piece)
         weights[text] = weights.get(text, 0) + piece.weight
     whole = sum(weights.values())
-    return {text: float(Fraction(one, whole)) if whole else 0.0 for text, one in weights.items()}
+    return {text: one / whole if whole else 0.0 for text, one in weights.items()}
 
 
 def top(shares: Mapping[str, float], count: int) -> list[str]:
