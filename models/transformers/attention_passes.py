@@ -90,8 +90,8 @@ class AttentionPasses:
                 "The model's attention is not a number; its dtype is too small for it, so use "
                 "bfloat16 or float32."
             )
-        self._store(one, cache, computed, limit)
         one.finish(weights, computed)
+        self._store(one, cache, computed, limit)
 
     def _compute(self, one: AttentionPass, cache: Any, computed: int) -> dict[int, torch.Tensor]:
         """Run the tokens up to the query, as far as the highest layer."""

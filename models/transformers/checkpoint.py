@@ -85,7 +85,6 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
     if spec.dtype not in DTYPES:
         raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
     config = read_config(spec)
-    layers = config.get_text_config().num_hidden_layers
     models = _writing_models if spec.depth is None else _headless_models
     try:
         dtype = _dtype(spec.dtype, config)
@@ -105,7 +104,8 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
                 output_loading_info=True,
             )
         _check_complete(spec, report)
-        _check_no_layer_left(spec, report, model, layers)
+        if spec.depth is None:
+            _check_no_layer_left(spec, report, model)
         model = model.to(device).eval()
     except ModelError:
         raise
@@ -209,15 +209,12 @@ def _check_complete(spec: ModelSpec, report: dict[str, Any]) -> None:
         )
 
 
-def _check_no_layer_left(spec: ModelSpec, report: dict[str, Any], model: Any, layers: int) -> None:
+def _check_no_layer_left(spec: ModelSpec, report: dict[str, Any], model: Any) -> None:
     """Refuse a checkpoint with more layers than its config says; transformers leaves them out.
 
     Other weights that the model has no place for (heads for training, buffers of older versions)
     change nothing and may be there: a layer is told by its siblings, named alike but for numbers.
-    Of a model that is loaded to some depth, layers are left out on purpose.
     """
-    if spec.depth is not None and spec.depth < layers:
-        return
     alike = {_without_numbers(name) for name, _ in model.named_parameters()}
     left = sorted(key for key in report["unexpected_keys"] if _without_numbers(key) in alike)
     if left:

@@ -64,10 +64,12 @@ def get_engine_to(spec: ModelSpec, depth: int) -> "Engine":
     with _lock:
         engine = _loaded_to(spec, depth)
         if engine is None:
-            for shallower in _depths(spec):
+            shallower = _depths(spec)
+            for one in shallower:
                 # It is not closed: who holds it already may still use it.
-                del _engines[shallower]
-            _free_memory()
+                del _engines[one]
+            if shallower:
+                _free_memory()
             wanted = replace(spec, depth=depth)
             engine = _engines[wanted] = _load(wanted)
         return engine
