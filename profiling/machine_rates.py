@@ -3,17 +3,22 @@
 Imports torch.
 """
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from .stopwatch import time_runs
+from .stopwatch import time_run, time_runs
 
-_TRIES, _REPEATS = 3, 20
-"""Runs to find out how large a product must be, and runs of which the best one counts."""
+_TRIES = 3
+_SECONDS = 1.0
+"""How long runs are repeated, of which the best one counts: other work comes in between."""
 _FIRST_SIDE = 256
-_LONG_ENOUGH = 0.005
-"""Seconds of a product whose rate counts; some processors multiply some types very slowly."""
+_LONG_ENOUGH = 0.001
+"""Seconds of a product whose rate counts; longer ones would not go through without a break where
+other work wants the processor."""
 _COPY_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 
 
@@ -44,7 +49,7 @@ class MachineRates:
 
 
 def measure_rates(device: torch.device, dtype: torch.dtype) -> MachineRates:
-    """Measure this machine, the best of a few runs each."""
+    """Measure this machine, the best of many runs each; takes a few seconds."""
     rates = MachineRates(flops=_matrix_rate(device, dtype), bandwidth=_copy_rate(device))
     if device.type == "cuda":
         torch.cuda.empty_cache()  # an engine in another process may want it
@@ -58,13 +63,19 @@ def _matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
         left = torch.randn(side, side, device=device).to(dtype)
         right = torch.randn(side, side, device=device).to(dtype)
         seconds = min(time_runs(lambda: left @ right, _TRIES, 1, device))  # noqa: B023
-    seconds = min(time_runs(lambda: left @ right, _REPEATS, 0, device))
-    return 2 * side**3 / seconds
+    return 2 * side**3 / _best_seconds(lambda: left @ right, device)
 
 
 def _copy_rate(device: torch.device) -> float:
     kind = device.type if device.type in _COPY_BYTES else "cpu"
     source = torch.ones(_COPY_BYTES[kind], dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    seconds = min(time_runs(lambda: target.copy_(source), _REPEATS, 1, device))
-    return 2 * source.numel() / seconds
+    return 2 * source.numel() / _best_seconds(lambda: target.copy_(source), device)
+
+
+def _best_seconds(run: Callable[[], object], device: torch.device) -> float:
+    run()
+    end, best = time.monotonic() + _SECONDS, math.inf
+    while time.monotonic() < end:
+        best = min(best, time_run(run, device))
+    return best
