@@ -118,6 +118,9 @@ def sentences(made: Suggestion) -> list[str]:
         said.append(
             f"The sample is too small to tell the layers apart: resamples pick {_rivals(made)}."
         )
+    if made.undecided:
+        names = ", ".join(f"L{layer}" for layer in made.undecided)
+        said.append(f"Whether these do as well as the best layer is not shown: {names}.")
     return said
 
 
