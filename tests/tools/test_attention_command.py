@@ -19,6 +19,7 @@ from langgraph_mai.nodes.prepare import read_task
 from langgraph_mai.nodes.sparse_transfer import transfer_prompt
 from langgraph_mai.tools.cli import app
 
+ROOT = Path(__file__).parents[2]
 LIMIT = ("--limit", "4")
 
 
@@ -182,3 +183,23 @@ def test_values_that_cannot_be_are_refused(words, said, tmp_path):
     done = mai("attention", "shapes", "--out", str(tmp_path), *words)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_the_pairs_selector_gives_the_attention_in_the_large_models_place(tmp_path, four):
+    pair = tmp_path / "selecting.yaml"
+    pair.write_text((ROOT / "configs/pairs/demo.yaml").read_text() + "\nselector: small\n")
+    out = str(tmp_path / "out")
+    done = mai(
+        "attention", "shapes", "--limit", "1", "--pair", str(pair), "--out", out, "--json",
+        "--no-plots",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (four[1]["attention_of"], found["attention_of"]) == ("large", "small")
+    layers = {one["layer"] for one in rows(tmp_path / "out" / "attention.csv")}
+    assert len(layers) == _layers("small")
+
+
+def _layers(role: str) -> int:
+    config = json.loads((ROOT / f"demo/weights/{role}/config.json").read_text())
+    return config["text_config"]["num_hidden_layers"]
