@@ -67,7 +67,7 @@ class PassProgress(Pace):
     Attributes:
         id: The question's.
         source: Who reasoned.
-        error: What failed, if it did.
+        error: Why the pass failed, if it did.
     """
 
     id: str
@@ -235,7 +235,8 @@ class _Reader:
             PassProgress(
                 id=wanted.question.id,
                 source=wanted.source,
-                error=made.error if isinstance(made, Failure) else None,
+                # One that could not be had was told as a reasoning.
+                error=made.error if isinstance(made, Failure) and not wanted.error else None,
                 done=self._done,
                 fresh=self._fresh,
                 total=total,

@@ -80,6 +80,7 @@ def sparsity_figure(figures: AttentionFigures, title: str) -> Any:
             [one.value for one in needed],
             marker="o",
             markersize=4,
+            linestyle="-" if source == "small" else "--",  # one may lie on the other
             color=color,
             label=SOURCE_NAMES[source],
         )

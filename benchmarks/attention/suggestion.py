@@ -112,8 +112,23 @@ class Suggestion:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the sample tells the layer apart from the others."""
-        return self.picked.picked >= SURE
+        """Whether the sample tells the layer apart from the others.
+
+        Of few pictures all resamples are alike, so what they pick is not enough: it must be shown
+        of every layer that it does as well as the best one, or that it is worse.
+        """
+        return self.picked.picked >= SURE and not self.undecided
+
+    @property
+    def undecided(self) -> list[int]:
+        """The layers that are shown neither to do as well as the best one nor to be worse."""
+        return [
+            one.layer
+            for one in self.layers
+            if not one.as_good
+            and one.to_best is not None
+            and (one.to_best.high is None or one.to_best.high >= 0)
+        ]
 
 
 def best_layer(outcomes: Outcomes) -> int:

@@ -14,11 +14,11 @@ from .tables import percent
 
 Scores = Mapping[int | None, Estimate]
 
+_WORTH_NOTE = "Worth: what the answers are worth one by one, by which layers are compared. "
 _NOTE = (
-    "Worth: what the answers are worth one by one in the typed protocol (%), which is what layers "
-    "are compared by; differences are paired by question, with 95% intervals by picture. Picked: "
-    "of bootstrap resamples of the sample. The best layer of a sample looks better than it is: "
-    "measure the one you take on other questions."
+    "Scores (%) are in the typed protocol; differences are paired by question, in points, with 95% "
+    "intervals by picture. Picked: of bootstrap resamples of the sample. The best layer of a "
+    "sample looks better than it is: measure the one you take on other questions."
 )
 
 
@@ -116,8 +116,11 @@ def sentences(made: Suggestion) -> list[str]:
         said.append(f"To the runner-up, L{made.runner_up}: {_difference(made.to_runner_up)}.")
     if not made.is_sure:
         said.append(
-            f"The sample is too small to tell the layers apart: resamples pick {_rivals(made)}."
+            f"The sample is too small to tell the layers apart; its resamples pick {_rivals(made)}."
         )
+    if made.undecided:
+        names = ", ".join(f"L{layer}" for layer in made.undecided)
+        said.append(f"Whether these do as well as the best layer is not shown: {names}.")
     return said
 
 
@@ -130,30 +133,34 @@ def pair_file_line(made: Suggestion, share: float) -> str:
 
 def suggestion_table(made: Suggestion, scores: Scores, headline: str) -> Table:
     """Each layer, and full transfer at the end."""
+    # Where the benchmark's figure is a mean of what answers are worth, it is said once.
+    apart = any(scores[one.layer].value != one.worth.value for one in made.layers)
+
+    def worth(found: Estimate) -> tuple[Estimate, ...]:
+        return (percent(found),) if apart else ()
+
     rows = [
         (
             f"L{one.layer}" + (" (picked)" if one.layer == made.layer else ""),
             one.tokens,
             percent(scores[one.layer]),
-            percent(one.worth),
+            *worth(one.worth),
             percent(one.to_best) if one.to_best else "best",
             percent(one.to_full),
             f"{100 * one.picked:.0f}%",
         )
         for one in made.layers
     ]
-    last = ("full", made.whole_tokens, percent(scores[None]), percent(made.full), None, None, None)
+    full = (made.whole_tokens, percent(scores[None]), *worth(made.full))
+    figure = (headline.replace("_", " "), *(("worth",) if apart else ()))
     return Table(
         "suggestion",
         "Sparse transfer by layer, against full transfer",
-        (
-            "layer", "tokens", headline.replace("_", " "), "worth", "to the best layer",
-            "to full transfer", "picked",
-        ),
-        (*rows, last),
+        ("layer", "tokens", *figure, "to the best layer", "to full transfer", "picked"),
+        (*rows, ("full", *full, None, None, None)),
         scale=1.0,
-        notes=(_NOTE,),
-    )  # fmt: skip
+        notes=(_WORTH_NOTE + _NOTE if apart else _NOTE,),
+    )
 
 
 def _rivals(made: Suggestion) -> str:

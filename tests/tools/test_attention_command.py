@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,13 @@ from typer.testing import CliRunner
 from langgraph_mai import load_pair
 from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.call_store import CallStore
+from langgraph_mai.benchmarks.evaluation.results import question_key
 from langgraph_mai.nodes.model_call import Agent
 from langgraph_mai.nodes.prepare import read_task
 from langgraph_mai.nodes.sparse_transfer import transfer_prompt
 from langgraph_mai.tools.cli import app
 
+ROOT = Path(__file__).parents[2]
 LIMIT = ("--limit", "4")
 
 
@@ -60,8 +64,8 @@ def test_the_figures_are_those_of_the_models_own_attention(four):
     pair = load_pair("demo")
     question = load_benchmark("shapes", limit=4, folder=folder).questions[0]
     with CallStore(folder) as store:
-        results = [store.result("small_reason", key) for key in _keys(store, question)]
-    reasoning = results[0]["calls"][-1]["text"]
+        result = store.result("small_reason", question_key(question))
+    reasoning = result["calls"][-1]["text"]
     task = read_task({"question": question.question, "images": list(question.images)})
     task["answer_type"] = question.answer_type
     prompt = transfer_prompt(Agent("large", pair.large, pair.prompts), task, reasoning)
@@ -78,12 +82,6 @@ def test_the_figures_are_those_of_the_models_own_attention(four):
         assert abs(int(row["tokens_needed"]) - (np.searchsorted(held, 0.8 * held[-1]) + 1)) <= 1
 
 
-def _keys(_store, question):
-    from langgraph_mai.benchmarks.evaluation.results import question_key
-
-    return [question_key(question)]
-
-
 def test_run_again_it_makes_no_call_and_says_the_same(four):
     folder, done = four
     again = measured(folder)
@@ -92,9 +90,6 @@ def test_run_again_it_makes_no_call_and_says_the_same(four):
 
 
 def test_without_its_passes_only_those_are_made_again(four, tmp_path):
-    import shutil
-    import sqlite3
-
     shutil.copytree(four[0], tmp_path / "half")
     with sqlite3.connect(tmp_path / "half" / "calls.sqlite") as file:
         passes = file.execute("SELECT key FROM calls WHERE style = 'attention by head'").fetchall()
@@ -148,27 +143,23 @@ def test_a_layer_that_is_not_there_is_named(four):
     assert "no layer 9" in done.stderr
 
 
-def test_a_picture_that_is_gone_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
-    file = tmp_path / "own.jsonl"
-    picture = demo_weights.parent / "pictures" / "squares.png"
-    asked = {"question": "How many squares can you see in the top row?", "answer": "4"}
+def test_a_picture_that_is_none_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
+    (tmp_path / "none.png").write_text("no picture")
+    there = str(demo_weights.parent / "pictures" / "squares.png")
+    asked = {"question": "How many squares can you see in the top row?", "answers": ["4"]}
     lines = [
-        {"id": "here", **asked, "images": [str(picture)]},
-        {"id": "gone", **asked, "images": [str(picture)]},
+        {"id": "here", **asked, "images": [there]},
+        {"id": "gone", **asked, "images": [str(tmp_path / "none.png")]},
     ]
-    gone = tmp_path / "gone.png"
-    gone.write_bytes(picture.read_bytes() + b" ")
-    lines[1]["images"] = [str(gone)]
+    file = tmp_path / "own.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    gone.write_bytes(b"no picture")
-    done = mai(
-        "attention", "own", "--data", str(file), "--out", str(tmp_path / "out"), "--json",
-        "--no-plots",
-    )  # fmt: skip
-    if done.exit_code == 2:  # the benchmark itself refuses such a file
-        assert "gone" in done.stderr
-        return
+    out = str(tmp_path / "out")
+    done = mai("attention", "own", "--data", str(file), "--out", out, "--json", "--no-plots")
     assert done.exit_code == 1
+    said = [line for line in done.stderr.splitlines() if line.startswith("failed")]
+    assert [line.split(":")[0] for line in said] == [
+        f"failed gone, {source}_reason" for source in ("small", "large")
+    ]
     found = json.loads(done.stdout)
     assert {one["id"] for one in found["failures"]} == {"gone"}
     assert [one["questions"] for one in found["records"] if one["name"] == "small.tokens"] == [1]
@@ -192,3 +183,23 @@ def test_values_that_cannot_be_are_refused(words, said, tmp_path):
     done = mai("attention", "shapes", "--out", str(tmp_path), *words)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_the_pairs_selector_gives_the_attention_in_the_large_models_place(tmp_path, four):
+    pair = tmp_path / "selecting.yaml"
+    pair.write_text((ROOT / "configs/pairs/demo.yaml").read_text() + "\nselector: small\n")
+    out = str(tmp_path / "out")
+    done = mai(
+        "attention", "shapes", "--limit", "1", "--pair", str(pair), "--out", out, "--json",
+        "--no-plots",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (four[1]["attention_of"], found["attention_of"]) == ("large", "small")
+    layers = {one["layer"] for one in rows(tmp_path / "out" / "attention.csv")}
+    assert len(layers) == _layers("small")
+
+
+def _layers(role: str) -> int:
+    config = json.loads((ROOT / f"demo/weights/{role}/config.json").read_text())
+    return config["text_config"]["num_hidden_layers"]

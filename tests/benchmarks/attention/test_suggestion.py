@@ -98,3 +98,10 @@ def test_one_layer_has_no_runner_up():
     made = suggest(outcomes({4: 1.0}, {4: 5}), 0.02, resamples=5)
     assert (made.layer, made.runner_up, made.to_runner_up) == (4, None, None)
     assert made.picked.picked == 1.0
+
+
+def test_one_picture_makes_nobody_sure_though_all_its_resamples_are_alike():
+    made = suggest(outcomes({1: 0.0, 2: 1.0}, {1: 5, 2: 30}, count=6, each=6), 0.02, resamples=20)
+    assert made.picked.picked == 1.0
+    assert (made.is_sure, made.undecided) == (False, [1])
+    assert "not shown: L1" in sentences(made)[-1]
