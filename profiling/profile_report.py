@@ -164,7 +164,7 @@ def _plot_decode(rows: Sequence[ProfileRow], path: Path) -> None:
     axis = figure.subplots()
     for label, own in _by_way(rows).items():
         decoded = [row for row in own if row.component == "decode" and row.batch == 1]
-        first = [r for r in decoded if r.median_ms and r.input_tokens == decoded[0].input_tokens]
+        first = [row for row in decoded if row.median_ms and _prompt(row) == _prompt(decoded[0])]
         first.sort(key=lambda row: row.output_tokens)
         middle = [row.median_ms or 0.0 for row in first]
         below = [m - (row.low_ms or m) for m, row in zip(middle, first, strict=True)]
@@ -175,6 +175,10 @@ def _plot_decode(rows: Sequence[ProfileRow], path: Path) -> None:
     axis.set_ylabel("decoding (ms)")
     axis.legend()
     figure.savefig(path, dpi=120)
+
+
+def _prompt(row: ProfileRow) -> tuple[int, int]:
+    return row.image_side, row.query_tokens
 
 
 def _plot_components(rows: Sequence[ProfileRow], path: Path) -> None:
@@ -214,17 +218,18 @@ def _call_components(rows: Sequence[ProfileRow]) -> dict[str, list[float]]:
 
 
 def _by_way(rows: Sequence[ProfileRow]) -> dict[str, list[ProfileRow]]:
-    """Rows by model, and by how it was run where there are several ways."""
+    """Rows by model, and by what differs in how models were run."""
     ways: dict[tuple[str, ...], list[ProfileRow]] = {}
     for row in rows:
         if row.component != "weights":
             key = (row.model, row.backend, row.dtype, row.device, row.attention, row.weights)
             ways.setdefault(key, []).append(row)
-    models = [key[0] for key in ways]
-    return {
-        key[0] if models.count(key[0]) == 1 else f"{key[0]} ({', '.join(key[1:])})": own
-        for key, own in ways.items()
-    }
+    differing = [len(set(values)) > 1 for values in zip(*ways, strict=True)][1:]
+    found = {}
+    for (model, *settings), own in ways.items():
+        told = [value for value, differs in zip(settings, differing, strict=True) if differs]
+        found[f"{model} ({', '.join(told)})" if told else model] = own
+    return found
 
 
 def _parts(latency: ModelLatency, seen: dict[Any, float], prompt: int, written: int) -> list[float]:
