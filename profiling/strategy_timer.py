@@ -73,7 +73,7 @@ class StrategyTimer:
             names: Strategies; those that the pair cannot do are left out.
         """
         pair = load_pair("demo")
-        self._models: tuple[Any, Any] = (pair.small, pair.large)
+        self._models: list[Any] = [pair.small, pair.large]
         for model in self._models:
             model.load()
         self._spent: dict[tuple[str, str], float] = {}
@@ -82,7 +82,7 @@ class StrategyTimer:
             for role, model in zip(ROLES, self._models, strict=True)
         ]
         self.names = tuple(name for name in names if not unavailable(name, *clocked))
-        self._graphs = {
+        self._graphs: dict[str, Any] = {
             name: create_strategy(name, *clocked, prompts=pair.prompts) for name in self.names
         }
 

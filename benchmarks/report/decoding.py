@@ -49,8 +49,7 @@ def _row(run: Evaluated, name: str, protocol: str) -> tuple[Cell, ...]:
 def _accept_rate(run: Evaluated, strategy: str) -> Estimate:
     """Over all questions, accepted tokens to drafted ones; questions of an image together."""
     results = run.results.get(strategy, {})
-    drafted, accepted = (
-        [float(sum(call.get(key, 0) for call in one["calls"])) for one in results.values()]
-        for key in ("drafted_tokens", "accepted_tokens")
-    )
+    calls = [one["calls"] for one in results.values()]
+    drafted = [float(sum(call.get("drafted_tokens", 0) for call in own)) for own in calls]
+    accepted = [float(sum(call.get("accepted_tokens", 0) for call in own)) for own in calls]
     return ratio(accepted, drafted, run.clusters(list(results)))

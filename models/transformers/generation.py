@@ -15,6 +15,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from ..completion import Drafted
 from .gate import Gate
 from .key_values import first_tokens, merge_rows, plain_cache, take_row
 from .load_errors import is_out_of_memory
@@ -159,8 +160,8 @@ class Generation:
         A batch that fails is tried again row by row, so that only the row at fault fails.
         """
         try:
-            if sequences[0].row.draft is not None:
-                self._speculate(sequences[0])
+            if sequences[0].row.drafted is not None:
+                self._speculate(sequences[0], sequences[0].row.drafted)
             elif all(one.prompt.chain for one in sequences):
                 self._generate_reusing(sequences, explain, prefill=prefill)
             else:
@@ -178,7 +179,7 @@ class Generation:
             if not one.row.done:
                 self._advance([one], explain, prefill=prefill)
 
-    def _speculate(self, one: TokenSequence) -> None:
+    def _speculate(self, one: TokenSequence, drafted: Drafted) -> None:
         """Generate with a draft; such a row is alone, and its prompt is computed anew."""
         row = one.row
 
@@ -190,7 +191,7 @@ class Generation:
 
         target = Reader(self._model, row.prompt)
         draft = Reader(row.draft.model, row.draft.prompt)
-        speculation = Speculation(target, draft, self._ends, row.drafted)
+        speculation = Speculation(target, draft, self._ends, drafted)
         with (
             self._gate.computing(),
             self._shares.computing(self._threads),
