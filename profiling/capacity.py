@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from .latency import Latencies, ModelLatency, Role
+from .latency import Latencies, Role
 from .serving import Served, Serving, simulate_serving
 from .strategy_calls import PlannedCall, planned_calls
+from .totals import decode_steps
 from .workload import ROUTES, Workload
 
 UTILIZATION = 0.8
@@ -46,7 +47,7 @@ def plan_engines(
         serving: Batch limit, prefix reuse, spread, and how many questions are simulated.
     """
     needs = {
-        role: engine_seconds(strategy, workload, latencies[role], role, serving) * rate
+        role: engine_seconds(strategy, workload, latencies, role, serving) * rate
         for role in latencies
     }
     engines: dict[Role, int] = {role: max(1, ceil(n / UTILIZATION)) for role, n in needs.items()}
@@ -65,10 +66,10 @@ def plan_engines(
 
 
 def engine_seconds(
-    strategy: str, workload: Workload, latency: ModelLatency, role: Role, serving: Serving
+    strategy: str, workload: Workload, latencies: Latencies, role: Role, serving: Serving
 ) -> float:
     """Seconds of one engine with full batches that a question of the workload takes."""
-    batch = serving.batch_limit
+    latency, batch = latencies[role], serving.batch_limit
     token = latency.step_seconds(batch) / batch
 
     def seconds(call: PlannedCall) -> float:
@@ -76,7 +77,7 @@ def engine_seconds(
         new_tokens = call.prompt_tokens - cached
         # Prompts that wait together are read together.
         read = max(latency.prefill_per_token * new_tokens, latency.seconds_per_token / batch)
-        return read + token * call.output_tokens
+        return read + token * decode_steps(call, latencies)
 
     return sum(
         workload.count(route) / workload.questions * seconds(call)

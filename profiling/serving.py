@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Any
 
@@ -11,6 +11,7 @@ import simpy
 from .engines import Device, Engine, EngineGroup, Job
 from .latency import Latencies, Role
 from .strategy_calls import PlannedCall, planned_calls
+from .totals import decode_steps
 from .workload import ROUTES, Route, Workload
 
 Event = Generator[Any, Any, None]
@@ -167,24 +168,15 @@ class _Simulation:
     def _call(self, call: PlannedCall, engine: Engine, scale: float) -> Event:
         yield self._env.timeout(self._latencies[call.role].overhead_seconds)
         cached = call.prefix_tokens if self._serving.prefix_reuse else 0.0
+        written = call.output_tokens * scale
         job = Job(
             done=self._env.event(),
             new_tokens=call.prompt_tokens - cached,
             continues=cached > 0,
-            output_tokens=self._decode_steps(call, scale),
+            output_tokens=decode_steps(replace(call, output_tokens=written), self._latencies),
         )
         engine.submit(job)
         yield job.done
-
-    def _decode_steps(self, call: PlannedCall, scale: float) -> float:
-        """Steps of the engine; a draft computes beside its target, as steps of the same length."""
-        written = call.output_tokens * scale
-        if call.drafting is None:
-            return written
-        latency, draft = self._latencies[call.role], self._latencies["small"]
-        together = latency.drafted(draft, call.drafting.ahead, call.drafting.tokens_per_round)
-        seconds = written * together.seconds_per_token + draft.prefill_seconds(call.prompt_tokens)
-        return seconds / latency.seconds_per_token
 
 
 def _engine_groups(

@@ -73,9 +73,7 @@ class StrategyTimer:
             names: Strategies; those that the pair cannot do are left out.
         """
         pair = load_pair("demo")
-        small: Any = pair.small
-        large: Any = pair.large
-        self._models = (small, large)
+        self._models: list[Any] = [pair.small, pair.large]
         for model in self._models:
             model.load()
         self._spent: dict[tuple[str, str], float] = {}

@@ -73,15 +73,25 @@ def output_tokens(strategy: str, workload: Workload) -> float:
 
 
 def call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) -> float:
-    """Seconds of one call on its own; where a draft writes ahead, it reads the prompt as well."""
+    """Seconds of one call on its own."""
     latency = latencies[call.role] if settings.floor else latencies[call.role].without_floor()
     cached = call.prefix_tokens if settings.prefix_reuse else 0.0
+    steps = decode_steps(call, latencies)
+    return latency.call_seconds(call.prompt_tokens, steps, cached)
+
+
+def decode_steps(call: PlannedCall, latencies: Latencies) -> float:
+    """Decode steps of its model that a call takes: its output tokens.
+
+    Where a draft writes ahead, what both compute (the draft reads the prompt as well), as steps of
+    the same length.
+    """
     if call.drafting is None:
-        return latency.call_seconds(call.prompt_tokens, call.output_tokens, cached)
-    draft, drafting = latencies["small"], call.drafting
+        return call.output_tokens
+    latency, draft, drafting = latencies[call.role], latencies["small"], call.drafting
     together = latency.drafted(draft, drafting.ahead, drafting.tokens_per_round)
-    seconds = together.call_seconds(call.prompt_tokens, call.output_tokens, cached)
-    return seconds + draft.prefill_seconds(call.prompt_tokens)
+    writing = call.output_tokens * together.seconds_per_token
+    return (draft.prefill_seconds(call.prompt_tokens) + writing) / latency.seconds_per_token
 
 
 def priced(strategies: Sequence[str], workload: Workload) -> list[str]:

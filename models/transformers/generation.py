@@ -14,6 +14,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from ..completion import Drafted
 from .attention_passes import AttentionPasses
 from .computation import Computation
 from .key_values import merge_rows, plain_cache, take_row
@@ -143,8 +144,8 @@ class Generation:
         A batch that fails is tried again row by row, so that only the row at fault fails.
         """
         try:
-            if sequences[0].row.draft is not None:
-                self._speculate(sequences[0])
+            if sequences[0].row.drafted is not None:
+                self._speculate(sequences[0], sequences[0].row.drafted)
             elif all(one.prompt.chain for one in sequences):
                 self._generate_reusing(sequences, explain, prefill=prefill)
             else:
@@ -162,11 +163,9 @@ class Generation:
             if not one.row.done:
                 self._advance([one], explain, prefill=prefill)
 
-    def _speculate(self, one: TokenSequence) -> None:
+    def _speculate(self, one: TokenSequence, drafted: Drafted) -> None:
         """Generate with a draft; such a row is alone, and its prompt is computed anew."""
         row = one.row
-        if row.drafted is None:
-            raise TypeError("this row has no draft")
 
         def accept(token: int, scores: torch.Tensor) -> bool:
             self._computation.adjust_threads()
@@ -176,7 +175,7 @@ class Generation:
 
         target = Reader(self._model, row.prompt)
         draft = Reader(row.draft.model, row.draft.prompt)
-        speculation = Speculation(target, draft, self._ends, row.drafted)
+        speculation = Speculation(target, draft, self._ends, drafted)
         with self._computation.running():
             speculation.run(row.limit, accept)
         row.finish("length")

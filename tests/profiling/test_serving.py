@@ -84,3 +84,16 @@ def test_a_strategy_of_one_model_plans_no_engines_of_the_other():
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match=r"must|runs on"):
         replace(EVEN, **wrong)
+
+
+def test_a_stream_with_a_draft_takes_more_engines_than_one_without_by_the_papers_accept_rate():
+    plans = {
+        name: plan_engines(name, CHARTQA, PAIR, 10, EVEN)
+        for name in ("speculative", "large_reason", "mai")
+    }
+    assert plans["speculative"].engines["small"] == 0  # it computes beside its target
+    assert plans["speculative"].engines["large"] > plans["large_reason"].engines["large"]
+    assert plans["mai"].engines["large"] < plans["large_reason"].engines["large"]
+    served = simulate_serving("speculative", CHARTQA, PAIR, EVEN)
+    plain = simulate_serving("large_reason", CHARTQA, PAIR, EVEN)
+    assert served.rate == pytest.approx(plain.rate * 0.83, rel=0.02)
