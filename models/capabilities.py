@@ -64,6 +64,19 @@ class GivesAttention(Protocol):
 
 
 @runtime_checkable
+class CountsLayers(Protocol):
+    """A model that knows how many layers it has before it is loaded."""
+
+    def count_layers(self) -> int:
+        """Layers of the language model.
+
+        Raises:
+            ModelError: There is no such model, or its layers cannot be counted.
+        """
+        ...
+
+
+@runtime_checkable
 class TakesDraft(Protocol):
     """A model whose calls take `draft=`, a model that writes ahead of it: speculative decoding.
 

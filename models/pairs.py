@@ -1,6 +1,7 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from ..configs import (
     load_pair_config,
     load_prompts,
 )
-from .capabilities import GivesAttention
+from .capabilities import CountsLayers, GivesAttention
+from .errors import ModelError
 from .server.api_key import checked_key
+from .wanted_layers import wanted_layers
 from .weights import model_weights
 
 
@@ -47,6 +50,25 @@ class Pair:
         if self.selector is not None and not self.selects_by_small:
             own["selector"] = self.selector
         return own
+
+    def check_layers(self, layers: Sequence[int]) -> None:
+        """Refuse layers that the one who gives attention for the large model does not have.
+
+        Args:
+            layers: Layers that will be asked for, 1 for the first.
+
+        Raises:
+            ConfigError: There is no such layer, or no such model.
+        """
+        gives: object = self.large if self.selector is None else self.selector
+        if not isinstance(gives, CountsLayers):
+            return
+        try:
+            count = gives.count_layers()
+            if layers:
+                wanted_layers(layers, count, str(getattr(gives, "model", self.name)))
+        except ModelError as error:
+            raise ConfigError(str(error)) from error
 
     @property
     def selects_by_small(self) -> bool:

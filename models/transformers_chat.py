@@ -20,7 +20,7 @@ from .local_call import LocalCall
 from .local_chat import LocalChat
 from .stop_signal import current_stop_signal
 from .transformers.batching import aanswer_all, answer_all, current_seat, taking_seat
-from .transformers.loaded_models import get_engine, release_engine
+from .transformers.loaded_models import get_engine, layer_count, release_engine
 from .transformers.model_spec import ModelSpec
 from .transformers.rows import Row, Sharing
 from .wanted_layers import Layers, wanted_layers
@@ -91,6 +91,15 @@ class ChatTransformers(LocalChat):
     def unload(self) -> None:
         """Free the weights, for all instances that share them; the next call loads them again."""
         release_engine(self._spec())
+
+    def count_layers(self) -> int:
+        """Layers of the language model; nothing is loaded for it.
+
+        Raises:
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: There is no such model, or its attention cannot be read.
+        """
+        return layer_count(self._spec())
 
     def check_draft(self, draft: object) -> None:
         """Refuse what is not run with transformers, too.

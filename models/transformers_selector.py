@@ -73,6 +73,15 @@ class TransformersSelector(BaseModel):
         """Free the weights, for all selectors that share them; the next call loads them again."""
         release_engines_to(self._spec())
 
+    def count_layers(self) -> int:
+        """Layers of the language model; nothing is loaded for it.
+
+        Raises:
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: There is no such model, or its attention cannot be read.
+        """
+        return layer_count(self._spec())
+
     def attention(
         self,
         messages: Sequence[BaseMessage],

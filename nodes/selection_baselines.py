@@ -13,7 +13,7 @@ from random import Random
 
 from .token_selection import Piece, count_tokens, heaviest_first
 
-_SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*")
 
 
 def keep_last(pieces: Sequence[Piece], budget: int) -> list[int]:

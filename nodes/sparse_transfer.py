@@ -187,6 +187,10 @@ def _selection(
     kept = _kept(sparse, reasoning, pieces)
     spans = kept_spans(pieces[0], kept)
     text = kept_text(reasoning, spans).strip()
+    if not text:  # white space alone says nothing: as many tokens that can be read
+        kept = _heaviest_visible(pieces[0], reasoning, count_tokens(pieces[0], kept))
+        spans = kept_spans(pieces[0], kept)
+        text = kept_text(reasoning, spans).strip()
     if not text:
         raise ValueError("the tokens that hold the share have no text; take a larger share")
     return {
@@ -203,6 +207,14 @@ def _selection(
         "cached_tokens": sum(attention.cached_tokens for attention in passes),
         "seconds": time.perf_counter() - start,
     }
+
+
+def _heaviest_visible(pieces: list[Piece], reasoning: str, budget: int) -> list[int]:
+    visible = [
+        number for number, piece in enumerate(pieces) if reasoning[piece.start : piece.end].strip()
+    ]
+    kept = keep_heaviest([pieces[number] for number in visible], budget)
+    return [visible[number] for number in kept]
 
 
 def _pieces(reasoning: str, attention: Attention) -> list[Piece]:

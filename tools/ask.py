@@ -80,8 +80,9 @@ def ask(
     handed = read_transfer(transfer, config.sparse, layer=layer, share=share, keep=keep)
     if handed != "full":
         check_hands_over(strategy)
+    importing = threading.Thread(target=import_local_models, daemon=True)
     if handed != "full" or "transformers" in backends(config).values():
-        threading.Thread(target=import_local_models, daemon=True).start()
+        importing.start()
 
     from ..models.pairs import load_pair
     from ..nodes.prepare import read_task
@@ -92,6 +93,10 @@ def ask(
         asked["choices"] = [readable(text, "A choice") for text in choice]
     choices = read_task(asked, allow_fetch=allow_fetch)["choices"]
     chosen = load_pair(pair, allow_fetch=allow_fetch)
+    # In small_two_stage the small model reads, whose layers are others.
+    if handed != "full" and strategy != "small_two_stage":
+        importing.join()  # two threads that import transformers disturb each other
+        chosen.check_layers([] if handed.layer is None else [handed.layer])
     with Progress() as progress:
         result = _run(chosen, strategy, handed, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result

@@ -111,6 +111,7 @@ def attention(
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
+    models.check_layers(layer or ([] if sparse.layer is None else [sparse.layer]))
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")

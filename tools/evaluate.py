@@ -137,9 +137,12 @@ def evaluate(
 
     from ..benchmarks.datasets import load_benchmark
     from ..benchmarks.datasets.web_pictures import with_fetched_pictures
+    from ..benchmarks.evaluation.variants import swept_layers
     from ..models.pairs import load_pair
 
     models = load_pair(pair)
+    if transfer == "sparse":
+        models.check_layers(swept_layers(strategies))
     if strategy and "all" in strategy:
         strategies = _available(strategies, models)
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from fakes import LAYERS, PROMPTS, AttentiveModel, models
 from langchain_core.runnables import RunnableLambda
@@ -281,7 +283,7 @@ def test_a_layer_that_is_not_there_is_named(run):
     assert "no layer 5" in run(graph)["calls"][-1]["error"]
 
 
-def test_tokens_without_text_are_no_reasoning(run):
+def test_tokens_without_text_give_way_to_one_that_can_be_read(run):
     small, large = attentive()
     small.script["reason"] = "Hm.\nAnswer: no"
 
@@ -297,8 +299,9 @@ def test_tokens_without_text_are_no_reasoning(run):
 
     large = Breaks(**large.model_dump(exclude={"passes", "calls"}))
     result = run(create_mai(small, large, prompts=PROMPTS, transfer="sparse"))
-    assert "take a larger share" in result["calls"][-1]["error"]
-    assert result["fallback"] == "large_direct"
+    assert result["calls"][-1]["error"] is None
+    assert read(large).strip()
+    assert result["fallback"] is None
 
 
 def test_a_selection_may_fail_for_want_of_memory_and_is_tried_again(run):
@@ -547,3 +550,31 @@ def test_a_selection_that_failed_is_made_again(run):
     assert run(graph)["fallback"] == "large_direct"
     large.attends = weighs(red=1.0)
     assert run(graph)["fallback"] is None
+
+
+class AttendsToWhiteSpace(AttentiveModel):
+    """A token a character; what lies between words gets most of the attention."""
+
+    def _attention(self, messages, span, layers, query, timeout):
+        found = super()._attention(messages, span, layers, query, timeout)
+        text = str(messages[-1].text)[slice(*span)]
+        weights = [[9.0 if character.isspace() else 1.0 for character in text]]
+        return replace(
+            found,
+            token_ids=tuple(range(len(text))),
+            spans=tuple((at, at + 1) for at in range(len(text))),
+            special=(False,) * len(text),
+            weights=np.array(weights, dtype=np.float32),
+        )
+
+
+@pytest.mark.parametrize("keep", ["attention", "sentences", "random", "last"])
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_white_space_alone_is_never_handed_over(run, keep, share):
+    small, large = models("transferred", AttendsToWhiteSpace)
+    small.script["reason"] = REASONING
+    sparse = SparseTransfer(share=share, keep=keep)
+    result = run(create_mai(small, large, prompts=PROMPTS, transfer=sparse))
+    assert result["calls"][-1]["error"] is None
+    assert read(large).strip()
+    assert selection_of(result)["kept_tokens"] >= 1

@@ -293,3 +293,18 @@ def test_weights_of_another_tokenizer_are_spread_over_its_characters():
     first, second = reweighted(own, others)
     assert Fraction(first.weight, first.weight + second.weight) == Fraction(1, 3)
     assert (first.start, first.end, second.end) == (0, 2, 6)
+
+
+def test_white_space_behind_a_full_stop_is_no_sentence():
+    text = "四つ。\r\n\tAnswer: 4"
+    pieces = read_pieces(
+        len(text),
+        [(i, i + 1) for i in range(len(text))],
+        [False] * len(text),
+        [9 if character.isspace() else 1 for character in text],
+    )
+    for budget in range(1, len(text) + 1):
+        kept = keep_sentences(pieces, budget, text)
+        whole = [text[pieces[number].start] for number in kept]
+        assert len(kept) <= budget
+        assert budget < 6 or "".join(whole).strip()

@@ -125,12 +125,6 @@ def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(words, sentence):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_layer_that_is_not_there_is_said_and_costs_no_answer():
-    done = mai("--transfer", "sparse", "--layer", "99")
-    assert done.exit_code == 0
-    assert "has no layer 99: its layers are 1 to 4." in " ".join(done.stdout.split())
-
-
 # What people see
 
 
@@ -244,3 +238,31 @@ def test_ask_shows_them():
     assert "32 of 53 tokens" in page
     assert "handed over: 32 of 53 tokens, 80% of the attention at layer 2" in page
     assert "^" in page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", SQUARES, "How many?", "--transfer", "sparse", "--layer", "9"),
+        ("evaluate", "shapes", "--transfer", "sparse", "--layer", "3", "--layer", "9"),
+        ("attention", "shapes", "--limit", "1", "--layer", "9"),
+        ("attention", "shapes", "--limit", "1", "--layer", "9", "--suggest"),
+    ],
+)
+def test_a_layer_that_is_not_there_is_refused_before_anything_is_asked(words, tmp_path):
+    place = () if words[0] == "ask" else ("--out", str(tmp_path))
+    done = CliRunner().invoke(app, [*words, *place])
+    assert done.exit_code == 2
+    assert "has no layer 9: its layers are 1 to 4" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_selector_that_is_not_there_is_named_before_anything_is_asked(tmp_path):
+    pair = tmp_path / "pair.yaml"
+    pair.write_text(
+        "prompts: demo\nsmall: {model: demo:small}\nlarge: {model: demo:large}\n"
+        "selector: {model: /nowhere/model}\n"
+    )
+    done = mai("--pair", str(pair), "--transfer", "sparse")
+    assert done.exit_code == 2
+    assert "There is no model folder '/nowhere/model'" in done.stderr
