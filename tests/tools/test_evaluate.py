@@ -334,6 +334,8 @@ def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
     assert names == {".md", ".json", ".jsonl", ".png"}
     records = json.loads((tmp_path / "report" / "report.json").read_text())
     assert {"table", "name", "value", "low", "high", "questions"} <= set(records[0])
+    made = json.loads((tmp_path / "report" / "report-run.json").read_text())
+    assert made["settings"]["folders"] == [str(eleven)]
 
 
 @pytest.mark.parametrize(
