@@ -392,6 +392,8 @@ def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
     assert names == {".md", ".json", ".jsonl", ".csv", ".png"}
     records = json.loads((tmp_path / "report" / "report.json").read_text())
     assert {"table", "name", "value", "low", "high", "questions"} <= set(records[0])
+    made = json.loads((tmp_path / "report" / "report-run.json").read_text())
+    assert made["settings"]["folders"] == [str(eleven)]
 
 
 def test_the_simulator_takes_the_tokens_and_routes_of_a_report(eleven, tmp_path):
