@@ -88,21 +88,27 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
         text, finish = self._reply(messages, kwargs)
         time.sleep(self.delay)
-        return self._result(text, finish, _drafted(kwargs))
+        drafted = _drafted(kwargs)
+        return self._result(text, finish, *([drafted] if drafted else []))
 
     async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
         text, finish = await asyncio.to_thread(self._reply, messages, kwargs)
         await asyncio.sleep(self.delay)
-        return self._result(text, finish, _drafted(kwargs))
+        drafted = _drafted(kwargs)
+        return self._result(text, finish, *([drafted] if drafted else []))
 
     def check_draft(self, draft: object) -> None:
         """Any model may write ahead of one that computes nothing."""
 
-    def _result(self, text: str, finish: str, drafted: dict[str, int]) -> ChatResult:
+    def _result(self, text: str, finish: str, drafted: dict[str, int] | None = None) -> ChatResult:
         message = AIMessage(
             content=text,
             usage_metadata=self._usage(text),
-            response_metadata={"finish_reason": finish, "model_name": self.label, **drafted},
+            response_metadata={
+                "finish_reason": finish,
+                "model_name": self.label,
+                **(drafted or {}),
+            },
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 

@@ -55,10 +55,10 @@ def test_spans(offsets, span, expected):
     st.data(),
 )
 def test_spans_cover_the_stretch_in_order_and_overlap_only_where_they_are_the_same(steps, data):
-    """Each token begins some characters before or behind the end of the one before it."""
-    offsets, end = [], 0
+    """Each token begins at or before the end of those before it, and not before the last one."""
+    offsets, end, first = [], 0, 0
     for back, length in steps:
-        first = max(0, end - back)
+        first = max(first, end - back)
         offsets.append((first, first + length))
         end = max(end, first + length)
     start = data.draw(st.integers(0, end))

@@ -370,7 +370,9 @@ def test_table_12_comes_of_an_evaluation_and_its_timed_run(tmp_path):
     timing = evaluated(tmp_path, "--limit", "3", "--timed", *three)["timing"]
     (rate,) = (one for one in timing if one["name"] == "accept_rate")
     assert rate["strategy"] == "speculative"
-    assert 0 < rate["low"] <= rate["value"] <= rate["high"] <= 1
+    # Without an interval where all questions are alike.
+    low, high = (rate.get(end, rate["value"]) for end in ("low", "high"))
+    assert 0 < low <= rate["value"] <= high <= 1
     shown = mai("evaluate", "shapes", "--out", str(tmp_path), "--limit", "3", "--timed", *three)
     assert f"{rate['value']:.1%}" in shown.stdout
     done = mai("report", str(tmp_path), "--out", str(tmp_path / "report"))
