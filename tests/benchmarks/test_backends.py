@@ -13,7 +13,7 @@ PAIRS = [
         "demo-vllm",
         marks=[
             pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
-            pytest.mark.xdist_group("engines"),
+            pytest.mark.shares_vllm,
         ],
     ),
 ]

@@ -39,8 +39,8 @@ needs_urls = pytest.mark.skipif(
     scope="module",
     params=[
         "transformers",
-        pytest.param("vllm", marks=[needs_vllm, pytest.mark.xdist_group("engines")]),
-        pytest.param("started servers", marks=[needs_vllm, pytest.mark.xdist_group("servers")]),
+        pytest.param("vllm", marks=[needs_vllm, pytest.mark.shares_vllm]),
+        pytest.param("started servers", marks=[needs_vllm, pytest.mark.shares_vllm]),
         pytest.param("named servers", marks=needs_urls),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_server_that_cannot_start_tells_why(serve, tmp_path):
 
 
 @needs_vllm
-@pytest.mark.xdist_group("servers")
+@pytest.mark.shares_vllm
 def test_a_pair_is_served_and_ends_when_one_server_dies(served_demo):
     mai, file = served_demo.running(), served_demo.file
     servers = mai.servers()

@@ -12,7 +12,7 @@ from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.models import image_block, image_reference
 from langgraph_mai.models.errors import ContextLengthError
 
-pytestmark = pytest.mark.xdist_group("engines")
+pytestmark = pytest.mark.shares_vllm
 
 
 @pytest.fixture(scope="module")

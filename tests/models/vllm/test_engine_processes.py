@@ -82,7 +82,7 @@ def test_no_process_is_left(tmp_path, end):
     assert not alive
 
 
-@pytest.mark.xdist_group("engines")
+@pytest.mark.shares_vllm
 def test_an_engine_that_died_is_started_again(vllm_pair):
     model = ChatVLLM(
         **{**vllm_pair.small.model_dump(include={"model", "dtype", "engine"}), "memory": 0.05}
