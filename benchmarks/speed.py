@@ -171,7 +171,7 @@ def strategies(pair: Pair, asked: Sequence[Question], progress: Progress) -> lis
     graphs = {
         name: create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
         for name in STRATEGIES
-        if unavailable(name, pair.small, pair.large) is None
+        if unavailable(name, pair.small, pair.large, files=True) is None
     }
     seconds: dict[str, list[float]] = defaultdict(list)
     for number, question in enumerate(asked):

@@ -143,15 +143,19 @@ def create_strategy(
     return options.compile(graph, checkpointer, store, name)
 
 
-def unavailable(name: str, small: ChatModel, large: ChatModel) -> str | None:
+def unavailable(
+    name: str, small: ChatModel, large: ChatModel, *, files: bool = False
+) -> str | None:
     """Why a strategy cannot be had with these models, in one sentence; None if it can.
 
     Args:
         name: One of `STRATEGIES`.
         small: The small model.
         large: The large model.
+        files: Whether checkpoints are looked into, except for their weights; only so it is known
+            whether two models have the same tokens.
     """
-    return why_no_draft(large, small) if name == "speculative" else None
+    return why_no_draft(large, small, files=files) if name == "speculative" else None
 
 
 def _handing(

@@ -84,11 +84,12 @@ class TakesDraft(Protocol):
     the draft wrote (`drafted_tokens`), and how many of them are in the output (`accepted_tokens`).
     """
 
-    def check_draft(self, draft: object) -> None:
+    def check_draft(self, draft: object, *, files: bool = False) -> None:
         """Refuse what cannot draft for this model, as far as can be known before both are loaded.
 
         Args:
             draft: Any chat model.
+            files: Whether what is stored of both may be read, except for their weights.
 
         Raises:
             ModelError: It cannot, in one sentence.

@@ -20,7 +20,7 @@ from .local_call import LocalCall
 from .local_chat import LocalChat
 from .stop_signal import current_stop_signal
 from .transformers.batching import aanswer_all, answer_all, current_seat, taking_seat
-from .transformers.loaded_models import get_engine, layer_count, release_engine
+from .transformers.loaded_models import check_draft, get_engine, layer_count, release_engine
 from .transformers.model_spec import ModelSpec
 from .transformers.rows import Row, Sharing
 from .wanted_layers import Layers, wanted_layers
@@ -101,17 +101,24 @@ class ChatTransformers(LocalChat):
         """
         return layer_count(self._spec())
 
-    def check_draft(self, draft: object) -> None:
-        """Refuse what is not run with transformers, too.
+    def check_draft(self, draft: object, *, files: bool = False) -> None:
+        """Refuse what is not run with transformers, too, or else cannot write ahead.
+
+        Args:
+            draft: Any chat model.
+            files: Whether both checkpoints are looked into, except for their weights.
 
         Raises:
-            ModelError: It is not.
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: It cannot.
         """
         if not isinstance(draft, ChatTransformers):
             raise ModelError(
                 f"{type(draft).__name__} cannot draft for {self.model!r}: a draft has to be a "
                 "ChatTransformers, too."
             )
+        if files:
+            check_draft(self._spec(), draft._spec())
 
     def forget_prefixes(self) -> None:
         """Free the keys and values of earlier prompts, for all instances that share the model."""

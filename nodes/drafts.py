@@ -21,12 +21,13 @@ def with_draft(agent: Agent, draft: Agent) -> Agent:
     return replace(agent, draft=model)
 
 
-def why_no_draft(model: ChatModel, draft: ChatModel) -> str | None:
+def why_no_draft(model: ChatModel, draft: ChatModel, *, files: bool = False) -> str | None:
     """Why one model cannot draft for another one, in one sentence; None if it can.
 
     Args:
         model: Whose output is wanted, also in LangChain's wrappers.
         draft: What is to write ahead. Its wrappers play no part.
+        files: Whether what is stored of both may be read, except for their weights.
     """
     drafts = chat_models(draft)
     if len(drafts) != 1:
@@ -40,7 +41,7 @@ def why_no_draft(model: ChatModel, draft: ChatModel) -> str | None:
                 f"{f', because {because}' if because else ''}."
             )
         try:
-            target.check_draft(drafts[0])
+            target.check_draft(drafts[0], files=files)
         except ModelError as error:
             return str(error)
     return None

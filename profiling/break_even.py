@@ -1,4 +1,4 @@
-"""Where the cascade pays: break-even points, and which strategy is best above a score."""
+"""Where the cascade pays: break-even points of a pair on a workload."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,11 +6,6 @@ from dataclasses import dataclass, replace
 from .latency import Latencies
 from .totals import Settings, priced, total_seconds
 from .workload import Drafting, Route, Workload
-
-CANDIDATES = (
-    "mai", "large_direct", "large_reason", "speculative", "small_direct", "small_reason",
-)  # fmt: skip
-"""What `advise` chooses from: the cascade, one model alone, and the large one with a draft."""
 
 REFERENCES = ("large_reason", "speculative")
 """Ways to the large model's own reasoning; MAI is held against the faster one."""
@@ -97,45 +92,6 @@ def break_even(
     )
 
 
-def advise(
-    workload: Workload,
-    latencies: Latencies,
-    floor: float | None = None,
-    settings: Settings | None = None,
-) -> str:
-    """Say in one line what is best: MAI, one model alone, or the large one with a draft.
-
-    Args:
-        workload: Routes, tokens and scores.
-        latencies: The pair's component latencies.
-        floor: Score that must be reached, in percent; None for that of the large model reasoning.
-        settings: How calls are run, None for the paper's way.
-    """
-    known = priced(CANDIDATES, workload)
-    scored = {one: score for one in known if (score := workload.score(one)) is not None}
-    name = workload.name
-    if not scored:
-        return f"{name}: no scores are known, so nothing can be advised."
-    wanted = workload.scores.get("large_reason", max(scored.values())) if floor is None else floor
-    enough = [strategy for strategy, score in scored.items() if score >= wanted]
-    if not enough:
-        best = max(scored, key=lambda strategy: scored[strategy])
-        return (
-            f"{name}: nothing reaches {wanted:g}; {best} comes nearest with {scored[best]:g}, "
-            f"{_each(best, workload, latencies, settings):.2f} s a question."
-        )
-    times = {s: _each(s, workload, latencies, settings) for s in enough}
-    fastest = min(times, key=lambda strategy: times[strategy])
-    line = (
-        f"{name}: {fastest} is the fastest that reaches {wanted:g} "
-        f"(scores {scored[fastest]:g}, {times[fastest]:.2f} s a question)"
-    )
-    others = sorted((s for s in times if s != fastest), key=lambda strategy: times[strategy])
-    if others:
-        line += f"; next {others[0]} ({scored[others[0]]:g}, {times[others[0]]:.2f} s)"
-    return f"{line}."
-
-
 def _enough_accepted(
     workload: Workload, latencies: Latencies, settings: Settings | None
 ) -> float | None:
@@ -149,12 +105,6 @@ def _enough_accepted(
     alone = total_seconds("large_reason", workload, latencies, settings)
     refused = _crossing(at_refused, alone, 1.0)
     return None if refused is None else 1 - refused
-
-
-def _each(
-    strategy: str, workload: Workload, latencies: Latencies, settings: Settings | None
-) -> float:
-    return total_seconds(strategy, workload, latencies, settings) / workload.questions
 
 
 def _disputed_length(workload: Workload) -> float:

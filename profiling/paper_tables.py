@@ -6,15 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+from .csv_rows import read_csv_rows
+from .errors import ProfilingInputError
 from .latency import Latencies, ModelLatency, Role
-from .workload import (
-    DEFAULT_AHEAD,
-    DEFAULT_PROMPT_TOKENS,
-    Drafting,
-    Route,
-    Style,
-    Workload,
-)
+from .workload import Drafting, Style, Workload
+from .workload_rows import STYLES, RoutesRow, TokensRow, workload_of
 
 SMALL, LARGE = "Qwen3-VL-2B", "Qwen3-VL-8B"
 """The pair of Tables 10 to 12."""
@@ -25,32 +21,31 @@ DECODED = "ChartQA"
 FEW_TOKENS = 8
 """The shortest output of Table 4. Direct answers in Table 11 cost as much."""
 
-STYLES: dict[str, Style] = {"S": "direct", "E": "explain", "R": "reason"}
-
 _FOLDER = Path(__file__).parent / "paper"
-_COUNTS: dict[str, Route] = {
-    "verified_direct": "direct",
-    "verified_by_reasoning": "reasoned",
-    "reasoning_transfer": "transferred",
-}
 
 
 def table(name: str) -> list[dict[str, str]]:
-    """Rows of a shipped table, such as "table10_mai"."""
-    return read_csv(_FOLDER / f"{name}.csv")
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file with a header."""
-    with path.open(newline="", encoding="utf-8") as file:
+    """Rows of a shipped table, such as "table11_total_time_s"."""
+    with (_FOLDER / f"{name}.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def paper_routes() -> list[RoutesRow]:
+    """Table 10."""
+    return [line.row for line in read_csv_rows(_FOLDER / "table10_mai.csv", RoutesRow)]
+
+
+def paper_tokens() -> list[TokensRow]:
+    """Table 5 for Qwen3-VL."""
+    name = "table05_qwen3vl_mean_output_tokens.csv"
+    return [line.row for line in read_csv_rows(_FOLDER / name, TokensRow)]
 
 
 def paper_latencies(small: str = SMALL, large: str = LARGE) -> Latencies:
     """Component latencies of a pair by Tables 3 and 4.
 
     Raises:
-        KeyError: The tables have no such model.
+        ProfilingInputError: The tables have no such model.
     """
     return {"small": paper_latency(small), "large": paper_latency(large)}
 
@@ -61,13 +56,15 @@ def paper_latency(model: str) -> ModelLatency:
     Table 3's time to first token is taken to include the vision encoder.
 
     Raises:
-        KeyError: The tables have no such model.
+        ProfilingInputError: The tables have no such model.
     """
     rates = {
         row["model"]: float(row["tokens_per_s"]) for row in table("table04_decode_tokens_per_s")
     }
     if model not in rates:
-        raise KeyError(f"The paper's tables have no model {model!r}, only {', '.join(rates)}.")
+        raise ProfilingInputError(
+            f"The paper's tables have no model {model!r}, only {', '.join(rates)}."
+        )
     times: dict[int, list[float]] = defaultdict(list)
     for row in table("table03_ttft_ms"):
         if row["model"] == model:
@@ -110,9 +107,9 @@ def batch_slope() -> float:
 def mean_tokens(model: str, benchmark: str) -> dict[Style, float]:
     """Mean output tokens by prompt style (Table 5)."""
     return {
-        STYLES[row["style"]]: float(row["mean_output_tokens"])
-        for row in table("table05_qwen3vl_mean_output_tokens")
-        if row["model"] == model and row["benchmark"] == benchmark
+        STYLES[row.style]: row.mean_output_tokens
+        for row in paper_tokens()
+        if (row.model, row.benchmark) == (model, benchmark)
     }
 
 
@@ -121,14 +118,21 @@ def paper_workloads() -> list[Workload]:
 
     Speculative decoding is known of one of them, by the accept rate of Table 12.
     """
+    tokens, names = paper_tokens(), paper_names()
     return [
         replace(
-            workload_of(row, token_table(SMALL, LARGE)),
-            scores=_scores(row),
-            drafting=_drafting() if row["benchmark"] == DECODED else None,
+            workload_of(row, tokens, names),
+            # Where two tables give one score, Table 10's.
+            scores=_scores(row.benchmark) | row.scores,
+            drafting=_drafting() if row.benchmark == DECODED else None,
         )
-        for row in table("table10_mai")
+        for row in paper_routes()
     ]
+
+
+def paper_names(small: str = SMALL, large: str = LARGE) -> dict[str, Role]:
+    """The roles of a pair by the names of its models."""
+    return {small: "small", large: "large"}
 
 
 def _drafting() -> Drafting:
@@ -136,73 +140,13 @@ def _drafting() -> Drafting:
     return Drafting(float(next(filter(None, rates))) / 100)
 
 
-def token_table(small: str, large: str) -> list[dict[str, str]]:
-    """Table 5 with a column `role` for the two models of a pair."""
-    roles = {small: "small", large: "large"}
-    return [
-        row | {"role": roles[row["model"]]}
-        for row in table("table05_qwen3vl_mean_output_tokens")
-        if row["model"] in roles
-    ]
-
-
-def workload_of(routes: dict[str, str], tokens: list[dict[str, str]]) -> Workload:
-    """A workload from a row of Table 10's form and rows of Table 5's form.
-
-    Args:
-        routes: benchmark, questions, verified_direct, verified_by_reasoning, reasoning_transfer; if
-            known also reason_tokens_reasoned, reason_tokens_transferred (mean tokens of the small
-            model's reasoning by route), prompt_tokens, accept_rate (share of the small model's
-            tokens that the large one keeps in speculative decoding) and ahead (tokens that it
-            writes at a time).
-        tokens: role, benchmark, style (S, E, R), mean_output_tokens; other benchmarks and styles
-            are left out.
-
-    Raises:
-        KeyError: A column is missing.
-        ValueError: A figure is none, or the counts do not fit together.
-    """
-    name = routes["benchmark"]
-    by_call: dict[tuple[Role, Style], float] = {
-        (row["role"], STYLES[row["style"]]): float(row["mean_output_tokens"])  # type: ignore[misc]
-        for row in tokens
-        if row["benchmark"] == name and row["style"] in STYLES
-    }
-    by_route: dict[Route, float] = {
-        route: float(routes[key])
-        for route in _COUNTS.values()
-        if routes.get(key := f"reason_tokens_{route}")
-    }
-    return Workload(
-        name=name,
-        questions=int(routes["questions"]),
-        routes={route: int(routes[column]) for column, route in _COUNTS.items()},
-        tokens=by_call,
-        reason_tokens=by_route,
-        prompt_tokens=float(routes.get("prompt_tokens") or DEFAULT_PROMPT_TOKENS),
-        drafting=(
-            Drafting(float(routes["accept_rate"]), float(routes.get("ahead") or DEFAULT_AHEAD))
-            if routes.get("accept_rate")
-            else None
-        ),
-    )
-
-
-def _scores(mai: dict[str, str]) -> dict[str, float]:
-    """A benchmark's scores by strategy: Table 10's, and those of Tables 6 and 7 it leaves out."""
-    benchmark = mai["benchmark"]
-    alone = {
+def _scores(benchmark: str) -> dict[str, float]:
+    """A benchmark's scores by strategy, of each model alone (Tables 6 and 7)."""
+    return {
         f"{role}_{STYLES[row['style']]}": float(row.get("score") or row["f1"])
         for name in ("table06_qwen3vl_pope_f1", "table07_qwen3vl_scores")
         for row in table(name)
         if row["benchmark"] == benchmark and row["style"] in STYLES
         for role, model in (("small", SMALL), ("large", LARGE))
         if row["model"] == model
-    }
-    return alone | {
-        "small_direct": float(mai["small_S"]),
-        "small_reason": float(mai["small_R"]),
-        "large_direct": float(mai["large_S"]),
-        "full_transfer": float(mai["full_transfer"]),
-        "mai": float(mai["mai_score"]),
     }

@@ -4,15 +4,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean
 
+from .errors import ProfilingInputError
 from .latency import DEFAULT_BATCH_SLOPE, ModelLatency
-
-Row = dict[str, str]
+from .profile_rows import ProfileRow
 
 _SETTINGS = ("backend", "dtype", "device", "attention", "weights")
 """Columns that tell one way to run a model from another."""
 
 
-def profile_latency(rows: Sequence[Row], model: str, backend: str | None = None) -> ModelLatency:
+def profile_latency(
+    rows: Sequence[ProfileRow], model: str, backend: str | None = None
+) -> ModelLatency:
     """Component latencies of a model.
 
     The time to first token of a profile includes the vision encoder and the first token; a decode
@@ -25,21 +27,24 @@ def profile_latency(rows: Sequence[Row], model: str, backend: str | None = None)
         backend: What ran it, None if it ran in one way only.
 
     Raises:
-        KeyError: No such model, nothing was measured of it that is needed, or it was measured in
-            several ways.
-        ValueError: Its figures cannot be times.
+        ProfilingInputError: No such model, nothing was measured of it that is needed, or it was
+            measured in several ways.
     """
     own = measured_one_way(rows, model, backend)
-    alone = [row for row in own if row["batch"] == "1"]
-    decoded = [row for row in alone if row["component"] == "decode"]
-    first = [row for row in alone if row["component"] == "ttft"]
+    alone = [row for row in own if row.batch == 1]
+    decoded = [row for row in alone if row.component == "decode" and row.output_tokens]
+    first = [row for row in alone if row.component == "ttft"]
     if not decoded or not first:
-        raise KeyError(f"The profile of {model!r} lacks the rows of ttft or decode at batch 1.")
+        raise ProfilingInputError(
+            f"The profile of {model!r} lacks the rows of ttft or decode at batch 1."
+        )
     step = _step(decoded)
     return ModelLatency(model, _prefill(first, step), step, batch_slope=_batch_slope(own, step))
 
 
-def measured_one_way(rows: Sequence[Row], model: str, backend: str | None = None) -> list[Row]:
+def measured_one_way(
+    rows: Sequence[ProfileRow], model: str, backend: str | None = None
+) -> list[ProfileRow]:
     """What was measured of a model, if all of it was measured in one way.
 
     Args:
@@ -48,46 +53,48 @@ def measured_one_way(rows: Sequence[Row], model: str, backend: str | None = None
         backend: What ran it, None for any.
 
     Raises:
-        KeyError: Nothing was measured of it, or with several backends, dtypes, devices, attentions
-            or kinds of weights.
+        ProfilingInputError: Nothing was measured of it, or with several backends, dtypes, devices,
+            attentions or kinds of weights.
     """
-    measured = [row for row in rows if row["median_ms"]]
-    own = [row for row in measured if row["model"] == model and backend in {None, row["backend"]}]
+    measured = [row for row in rows if row.median_ms]
+    own = [row for row in measured if row.model == model and backend in {None, row.backend}]
     if not own:
-        known = ", ".join(dict.fromkeys(f"{row['model']} ({row['backend']})" for row in measured))
-        raise KeyError(f"The profile has no measured model {model!r}, only {known or 'none'}.")
-    ways = list(dict.fromkeys(tuple(row[name] for name in _SETTINGS) for row in own))
+        known = ", ".join(dict.fromkeys(f"{row.model} ({row.backend})" for row in measured))
+        raise ProfilingInputError(
+            f"The profile has no measured model {model!r}, only {known or 'none'}."
+        )
+    ways = list(dict.fromkeys(tuple(getattr(row, name) for name in _SETTINGS) for row in own))
     if len(ways) > 1:
         shown = "; ".join(" ".join(way) for way in ways)
-        raise KeyError(
+        raise ProfilingInputError(
             f"The profile holds {model!r} measured in several ways ({shown}): choose one with "
             "--backend, or profile them into folders of their own."
         )
     return own
 
 
-def _prefill(first: Sequence[Row], step: float) -> tuple[tuple[int, float], ...]:
+def _prefill(first: Sequence[ProfileRow], step: float) -> tuple[tuple[int, float], ...]:
     """Seconds by prompt tokens; more tokens never take less."""
     from scipy.optimize import isotonic_regression
 
     times: dict[int, list[float]] = defaultdict(list)
     for row in first:
-        times[int(row["input_tokens"])].append(float(row["median_ms"]) / 1000 - step)
+        times[row.input_tokens].append((row.median_ms or 0.0) / 1000 - step)
     sizes = sorted(times)
     means = [max(0.0, fmean(times[tokens])) for tokens in sizes]
     fitted = isotonic_regression(means, weights=[float(len(times[tokens])) for tokens in sizes])
     return tuple(zip(sizes, map(float, fitted.x), strict=True))
 
 
-def _step(decoded: Sequence[Row]) -> float:
-    milliseconds = sum(float(row["median_ms"]) for row in decoded)
-    return milliseconds / sum(int(row["output_tokens"]) for row in decoded) / 1000
+def _step(decoded: Sequence[ProfileRow]) -> float:
+    milliseconds = sum((row.median_ms or 0.0) for row in decoded)
+    return milliseconds / sum(row.output_tokens for row in decoded) / 1000
 
 
-def _batch_slope(rows: Sequence[Row], step: float) -> float:
+def _batch_slope(rows: Sequence[ProfileRow], step: float) -> float:
     slopes = [
-        (_step([row]) / step - 1) / (int(row["batch"]) - 1)
+        (_step([row]) / step - 1) / (row.batch - 1)
         for row in rows
-        if row["component"] == "decode" and int(row["batch"]) > 1
+        if row.component == "decode" and row.batch > 1
     ]
     return max(0.0, fmean(slopes)) if slopes else DEFAULT_BATCH_SLOPE

@@ -1,14 +1,11 @@
-"""A profile as tables in the paper's form, figures for programs, and plots."""
+"""A profile as tables in the paper's form, figures for programs, and files."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..records.record import Record, write_records
-from .latency import ModelLatency
 from .paper_tables import table
-from .profile_latency import profile_latency
+from .profile_plots import profile_plots
 from .profile_rows import ProfileRow
 from .tables import Table, markdown_table
 
@@ -18,9 +15,6 @@ _TITLES = {
     "ttft": "Time to first token, vision encoder included (Table 3)",
     "decode": "Decoding after the first token (Table 4)",
 }
-_CALLS = {"S": (0, 2), "R": (0, 256), "transfer": (256, 2)}
-"""Tokens read beyond the prompt, and tokens written, in a typical call of each kind."""
-_COMPONENTS = ("preprocess", "vision", "prefill", "decode")
 
 
 def write_profile(
@@ -37,9 +31,8 @@ def write_profile(
     write_records(folder / "profile.json", [*records(rows), *figures])
     text = markdown(rows, [added for added, _ in more])
     (folder / "profile.md").write_text(text, encoding="utf-8")
-    if any(row.component == "decode" and row.median_ms for row in rows):
-        _plot_decode(rows, folder / "decode.png")
-        _plot_components(rows, folder / "components.png")
+    for name, drawn in profile_plots(rows).items():
+        (folder / f"{name}.png").write_bytes(drawn)
 
 
 def records(rows: Sequence[ProfileRow]) -> list[Record]:
@@ -154,86 +147,3 @@ def _published() -> dict[tuple[str, ...], str]:
         sizes = (row["image_side_px"], row["input_tokens"], row["output_tokens"])
         found["decode", row["model"], *sizes] = row["decode_ms"]
     return found
-
-
-def _plot_decode(rows: Sequence[ProfileRow], path: Path) -> None:
-    """Latency against output tokens, a line a model (Figure 1a); bars are quartiles."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axis = figure.subplots()
-    for label, own in _by_way(rows).items():
-        decoded = [row for row in own if row.component == "decode" and row.batch == 1]
-        first = [row for row in decoded if row.median_ms and _prompt(row) == _prompt(decoded[0])]
-        first.sort(key=lambda row: row.output_tokens)
-        middle = [row.median_ms or 0.0 for row in first]
-        below = [m - (row.low_ms or m) for m, row in zip(middle, first, strict=True)]
-        above = [(row.high_ms or m) - m for m, row in zip(middle, first, strict=True)]
-        counts = [row.output_tokens for row in first]
-        axis.errorbar(counts, middle, yerr=[below, above], marker="o", capsize=3, label=label)
-    axis.set_xlabel("output tokens")
-    axis.set_ylabel("decoding (ms)")
-    axis.legend()
-    figure.savefig(path, dpi=120)
-
-
-def _prompt(row: ProfileRow) -> tuple[int, int]:
-    return row.image_side, row.query_tokens
-
-
-def _plot_components(rows: Sequence[ProfileRow], path: Path) -> None:
-    """Stacked components of a typical S, R and transfer call, a bar a model and kind."""
-    from matplotlib.figure import Figure
-
-    bars = _call_components(rows)
-    figure = Figure(figsize=(8, 0.5 * len(bars) + 1.5), layout="constrained")
-    axis = figure.subplots()
-    left = [0.0] * len(bars)
-    for index, component in enumerate(_COMPONENTS):
-        widths = [parts[index] for parts in bars.values()]
-        axis.barh(list(bars), widths, left=left, label=component)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    axis.set_xlabel("milliseconds")
-    axis.legend()
-    figure.savefig(path, dpi=120)
-
-
-def _call_components(rows: Sequence[ProfileRow]) -> dict[str, list[float]]:
-    """Milliseconds of each component by model and kind of call, for the smallest picture."""
-    found = {}
-    for label, rows_of_way in _by_way(rows).items():
-        plain: list[Any] = [
-            {k: str(v or "") for k, v in asdict(row).items()} for row in rows_of_way
-        ]
-        try:
-            latency = profile_latency(plain, rows_of_way[0].model)
-        except (KeyError, ValueError):
-            continue
-        own = [row for row in rows_of_way if row.batch == 1 and row.median_ms]
-        seen = {row.component: row.median_ms or 0.0 for row in reversed(own)}
-        prompt = next(row.input_tokens for row in own if row.component == "ttft")
-        for call, (read, written) in _CALLS.items():
-            found[f"{label} {call}"] = _parts(latency, seen, prompt + read, written)
-    return found
-
-
-def _by_way(rows: Sequence[ProfileRow]) -> dict[str, list[ProfileRow]]:
-    """Rows by model, and by what differs in how models were run."""
-    ways: dict[tuple[str, ...], list[ProfileRow]] = {}
-    for row in rows:
-        if row.component != "weights":
-            key = (row.model, row.backend, row.dtype, row.device, row.attention, row.weights)
-            ways.setdefault(key, []).append(row)
-    differing = [len(set(values)) > 1 for values in zip(*ways, strict=True)][1:]
-    found = {}
-    for (model, *settings), own in ways.items():
-        told = [value for value, differs in zip(settings, differing, strict=True) if differs]
-        found[f"{model} ({', '.join(told)})" if told else model] = own
-    return found
-
-
-def _parts(latency: ModelLatency, seen: dict[Any, float], prompt: int, written: int) -> list[float]:
-    vision = seen.get("vision", 0.0)
-    prefill = max(0.0, latency.prefill_seconds(prompt) * 1000 - vision)
-    decode = latency.seconds_per_token * written * 1000
-    return [seen.get("preprocess", 0.0), vision, prefill, decode]

@@ -4,9 +4,16 @@ import csv
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .csv_rows import read_csv_rows
 
 Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
+
+_Count = Annotated[int, Field(ge=0)]
+_Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 _KEY = (
     "model",
@@ -61,20 +68,20 @@ class ProfileRow:
     attention: str
     weights: str
     component: Component
-    batch: int = 1
-    image_side: int = 0
-    image_tokens: int = 0
-    query_tokens: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    repeats: int = 0
-    median_ms: float | None = None
-    low_ms: float | None = None
-    high_ms: float | None = None
-    floor_ms: float | None = None
+    batch: Annotated[int, Field(ge=1)] = 1
+    image_side: _Count = 0
+    image_tokens: _Count = 0
+    query_tokens: _Count = 0
+    input_tokens: _Count = 0
+    output_tokens: _Count = 0
+    repeats: _Count = 0
+    median_ms: _Figure = None
+    low_ms: _Figure = None
+    high_ms: _Figure = None
+    floor_ms: _Figure = None
     bound: str = ""
-    gflops: float | None = None
-    gigabytes: float | None = None
+    gflops: _Figure = None
+    gigabytes: _Figure = None
     skipped: str = ""
 
     @property
@@ -137,11 +144,14 @@ class ProfileFile:
 
 
 def read_rows(path: Path) -> list[ProfileRow]:
-    """The rows of a `profile.csv`, none if it is missing; a last line cut short is left out."""
+    """The rows of a `profile.csv`, none if it is missing; a last line cut short is left out.
+
+    Raises:
+        ProfilingInputError: A row is none of a profile.
+    """
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [_parse(row) for row in csv.DictReader(file) if None not in row.values()]
+    return [line.row for line in read_csv_rows(path, ProfileRow, skip_short=True)]
 
 
 def _shown(row: ProfileRow) -> dict[str, object]:
@@ -149,16 +159,3 @@ def _shown(row: ProfileRow) -> dict[str, object]:
         key: round(value, 4) if isinstance(value, float) else value
         for key, value in asdict(row).items()
     }
-
-
-def _parse(row: dict[str, str]) -> ProfileRow:
-    values: dict[str, object] = {}
-    for name in _COLUMNS:
-        text = row.get(name, "")  # a column that an older profile does not have
-        if name.endswith("_ms") or name in {"gflops", "gigabytes"}:
-            values[name] = float(text) if text else None
-        elif name in {"batch", "image_side", "repeats"} or name.endswith("_tokens"):
-            values[name] = int(text)
-        else:
-            values[name] = text
-    return ProfileRow(**values)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Any
 
 import simpy
@@ -13,6 +13,9 @@ from .latency import Latencies, Role
 from .strategy_calls import PlannedCall, planned_calls
 from .totals import decode_steps
 from .workload import ROUTES, Route, Workload
+
+LARGEST_SPREAD = 10
+"""Lengths that differ more than tenfold their mean are no outputs of one workload."""
 
 Event = Generator[Any, Any, None]
 
@@ -56,12 +59,12 @@ class Serving:
         counts = (self.questions, self.concurrency, self.batch_limit)
         if min(*counts, self.small_engines, self.large_engines) < 1:
             raise ValueError("Questions, concurrency, batch limit and engines must be at least 1.")
-        if self.rate is not None and self.rate <= 0:
-            raise ValueError("The rate of arrivals must be above 0.")
+        if self.rate is not None and not 0 < self.rate < inf:
+            raise ValueError("The rate of arrivals must be a number above 0.")
         if self.devices not in {1, 2}:
             raise ValueError("A pair runs on 1 or 2 devices.")
-        if self.spread < 0:
-            raise ValueError("The spread of lengths must not be negative.")
+        if not 0 <= self.spread <= LARGEST_SPREAD:
+            raise ValueError(f"The spread of lengths must be from 0 to {LARGEST_SPREAD}.")
 
 
 @dataclass(frozen=True, slots=True)

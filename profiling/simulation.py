@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..graph.strategies import STRATEGIES
-from .break_even import BreakEven, advise, break_even
+from .advice import Advice, advise
+from .break_even import BreakEven, break_even
 from .capacity import Plan, plan_engines
 from .latency import Latencies
 from .serving import Served, Serving, simulate_serving
@@ -92,7 +93,7 @@ class Simulation:
         totals: Alone, by workload and strategy.
         served: Under load, by workload and strategy.
         break_even: By workload, against the large model's own reasoning.
-        advice: A line for each workload.
+        advice: For each workload.
         plans: Engines for a stream, by workload and strategy, if one was asked for.
         timed: The demo pair's totals, timed and predicted, if that was asked for.
         timed_by_processor: The same in the processor's time.
@@ -104,7 +105,7 @@ class Simulation:
     totals: list[Totals]
     served: list[ServedTotals]
     break_even: dict[str, BreakEven]
-    advice: list[str]
+    advice: list[Advice]
     plans: dict[tuple[str, str], Plan]
     timed: list[TimedTotal] = field(default_factory=list)
     timed_by_processor: list[TimedTotal] = field(default_factory=list)

@@ -1,22 +1,41 @@
 """Reads what `mai simulate` is given: a profile, routes, tokens."""
 
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from .csv_rows import Line, read_csv_rows
 from .errors import ProfilingInputError
 from .latency import Latencies
 from .paper_tables import (
     LARGE,
     SMALL,
     paper_latencies,
+    paper_names,
+    paper_routes,
+    paper_tokens,
     paper_workloads,
-    read_csv,
-    table,
-    token_table,
-    workload_of,
 )
 from .profile_latency import profile_latency
+from .profile_rows import read_rows
 from .workload import Workload
+from .workload_rows import RoutesRow, TokensRow, workload_of
+
+Row = TypeVar("Row", RoutesRow, TokensRow)
+
+
+@dataclass(frozen=True, slots=True)
+class PairNames:
+    """What the user calls the two models; None for what was not said."""
+
+    small: str | None = None
+    large: str | None = None
+
+    def of(self, role: str) -> str | None:
+        """The name for a role."""
+        return self.small if role == "small" else self.large
 
 
 def read_latencies(
@@ -33,28 +52,24 @@ def read_latencies(
     Raises:
         ProfilingInputError: No such folder or model, or a profile without what is needed.
     """
-    try:
-        if profile is None:
-            return paper_latencies(small or SMALL, large or LARGE)
-        rows = read_csv(profile / "profile.csv")
-        models = list(
-            dict.fromkeys(row["model"] for row in rows if backend in {None, row["backend"]})
-        )
-        if len(models) < 2 and not (small and large):
-            raise ProfilingInputError(
-                f"The profile {str(profile)!r} holds {len(models)} model, and a pair needs two; "
-                "profile the other one into the same folder."
-            )
-        return {
-            "small": profile_latency(rows, small or models[0], backend),
-            "large": profile_latency(rows, large or models[-1], backend),
-        }
-    except OSError as error:
+    if profile is None:
+        return paper_latencies(small or SMALL, large or LARGE)
+    path = profile / "profile.csv"
+    if not path.exists():
         raise ProfilingInputError(
             f"There is no profile.csv in {str(profile)!r}; write one with mai profile --out."
-        ) from error
-    except (KeyError, ValueError) as error:
-        raise ProfilingInputError(str(error.args[0])) from error
+        )
+    rows = read_rows(path)
+    models = list(dict.fromkeys(row.model for row in rows if backend in {None, row.backend}))
+    if len(models) < 2 and not (small and large):
+        raise ProfilingInputError(
+            f"The profile {str(profile)!r} holds {len(models)} model, and a pair needs two; "
+            "profile the other one into the same folder."
+        )
+    return {
+        "small": profile_latency(rows, small or models[0], backend),
+        "large": profile_latency(rows, large or models[-1], backend),
+    }
 
 
 def read_workloads(
@@ -65,50 +80,87 @@ def read_workloads(
     Args:
         routes: CSV of Table 10's form, None for the paper's.
         tokens: CSV of Table 5's form, None for the paper's; a column `role` may stand for `model`.
-        small: The small model's name in the tokens, None for the paper's.
-        large: The large model's name in the tokens, None for the paper's.
+        small: The small model's name in the files, None for the paper's.
+        large: The large model's name in the files, None for the paper's.
 
     Raises:
         ProfilingInputError: A file that is missing or not of that form.
     """
-    named = (small or SMALL, large or LARGE)
-    if routes is None and tokens is None and named == (SMALL, LARGE):
+    names = paper_names(small or SMALL, large or LARGE)
+    if routes is None and tokens is None and names == paper_names():
         return paper_workloads()
-    try:
-        rows = read_csv(routes) if routes else table("table10_mai")
-        counts = _with_roles(read_csv(tokens), *named) if tokens else token_table(*named)
-        return [_read_workload(row, counts) for row in rows]
-    except OSError as error:
-        raise ProfilingInputError(
-            f"{error.filename!r} cannot be read ({error.strerror})."
-        ) from error
-    except KeyError as error:
-        raise ProfilingInputError(
-            f"The column {error.args[0]!r} is missing; the files need the columns of Tables 10 "
-            "and 5, which docs/profiling.md lists."
-        ) from error
-    except ValueError as error:
-        raise ProfilingInputError(f"The routes or tokens cannot be used: {error}") from error
+    named = PairNames(small, large)
+    # The scores of Table 10 are those of its own pair.
+    alone = [row.model_copy(update={"scores": {}}) for row in paper_routes()]
+    rows = _routes(routes, named) if routes else alone
+    counts = _tokens(tokens, named) if tokens else paper_tokens()
+    found = [workload_of(row, counts, names) for row in rows]
+    for workload in found:
+        _check_tokens(workload, tokens)
+    return found
 
 
-def _read_workload(row: dict[str, str], tokens: list[dict[str, str]]) -> Workload:
-    workload = workload_of(row, tokens)
+def _routes(path: Path, named: PairNames) -> list[RoutesRow]:
+    lines = read_csv_rows(path, RoutesRow)
+    if not lines:
+        raise ProfilingInputError(
+            f"{str(path)!r} has no row below its header; it needs one for each benchmark."
+        )
+
+    def is_of_pair(row: RoutesRow) -> bool:
+        return all(
+            None in {named.of(role), name} or name == named.of(role)
+            for role, name in (("small", row.small), ("large", row.large))
+        )
+
+    return _one_each(path, lines, lambda row: row.benchmark, is_of_pair)
+
+
+def _tokens(path: Path, named: PairNames) -> list[TokensRow]:
+    names = paper_names(named.small or SMALL, named.large or LARGE)
+    lines = [line for line in read_csv_rows(path, TokensRow) if line.row.call(names)]
+    if not lines:
+        raise ProfilingInputError(
+            f"{str(path)!r} has no row about the small or the large model in style S, E or R; give "
+            "a column 'role', or the models' names with --small and --large."
+        )
+
+    def is_of_pair(row: TokensRow) -> bool:
+        call = row.call(names)
+        return call is not None and named.of(call[0]) in {None, row.model}
+
+    return _one_each(path, lines, lambda row: (row.benchmark, row.call(names)), is_of_pair)
+
+
+def _one_each(
+    path: Path,
+    lines: Sequence[Line[Row]],
+    subject: Callable[[Row], Hashable],
+    is_of_pair: Callable[[Row], bool],
+) -> list[Row]:
+    """A row for each subject: where there are several, the one of the pair that was named."""
+    by_subject: dict[Hashable, list[Line[Row]]] = defaultdict(list)
+    for line in lines:
+        by_subject[subject(line.row)].append(line)
+    found = []
+    for same in by_subject.values():
+        kept = same if len(same) == 1 else [line for line in same if is_of_pair(line.row)]
+        if len(kept) != 1:
+            numbers = " and ".join(str(line.number) for line in same)
+            raise ProfilingInputError(
+                f"{str(path)!r}, lines {numbers}, are about the same of {same[0].row.benchmark}; "
+                "keep one, or name the pair's models with --small and --large."
+            )
+        found.append(kept[0].row)
+    return found
+
+
+def _check_tokens(workload: Workload, path: Path | None) -> None:
     needed = [("small", "direct"), ("small", "reason"), ("large", "direct")]
-    missing = [" ".join(call) for call in needed if call not in workload.tokens]
+    missing = ["_".join(call) for call in needed if call not in workload.tokens]
     if missing:
-        raise ValueError(f"{workload.name} has no tokens for {', '.join(missing)}.")
-    scores = {
-        key.removeprefix("score_"): float(value)
-        for key, value in row.items()
-        if key.startswith("score_") and value
-    }
-    return replace(workload, scores=scores)
-
-
-def _with_roles(rows: list[dict[str, str]], small: str, large: str) -> list[dict[str, str]]:
-    roles = {small: "small", large: "large"}
-    return [
-        row | {"role": row.get("role") or roles[row["model"]]}
-        for row in rows
-        if row.get("role") or row["model"] in roles
-    ]
+        where = repr(str(path)) if path else "The paper's Table 5"
+        raise ProfilingInputError(
+            f"{where} has no tokens of {', '.join(missing)} on {workload.name}; add rows for these "
+            "calls, or evaluate these strategies, too, before mai report writes the file."
+        )

@@ -1,9 +1,11 @@
-"""A simulation as tables, figures for programs, and a plot."""
+"""A simulation as tables, figures for programs, and files."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..records.record import Record, write_records
+from .advice import Advice
 from .latency import ROLES
 from .paper_comparison import (
     Compared,
@@ -14,6 +16,7 @@ from .paper_comparison import (
 from .paper_decoding import compare_decoding_with_paper
 from .serving import Served
 from .simulation import ServedTotals, Simulation
+from .simulation_plots import simulation_plots
 from .tables import Table, markdown_table
 from .validation_report import validation_records, validation_tables
 
@@ -35,9 +38,8 @@ def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> No
     }.items():
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *rows])
-    _plot_seconds(simulation, folder / "speedup.png")
-    if any(row.score is not None for row in simulation.totals):
-        _plot_economy(simulation, folder / "economy.png")
+    for name, drawn in simulation_plots(simulation.totals).items():
+        (folder / f"{name}.png").write_bytes(drawn)
 
 
 def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
@@ -56,7 +58,7 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
 def markdown(simulation: Simulation, *, paper: bool) -> str:
     """Everything as Markdown."""
     parts = [markdown_table(found) for found in tables(simulation, paper=paper)]
-    parts.append("## Advice\n\n" + "\n".join(f"- {line}" for line in simulation.advice))
+    parts.append("## Advice\n\n" + "\n".join(f"- {one}" for one in simulation.advice))
     if paper:
         said = "\n".join(f"- {line}" for line in contradictions())
         parts.append(f"## Figures of the paper that contradict each other\n\n{said}")
@@ -91,10 +93,29 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
             ("accept_rate", even.accept_rate, "share"),
         ):
             found.append(Record(f"{workload}.break_even.{key}", point, unit))
-    found += [
-        Record(f"advice.{index}", line, "text") for index, line in enumerate(simulation.advice)
-    ]
+    found += advice_records(simulation.advice)
     return found + (_paper_records() if paper else [])
+
+
+def advice_records(advice: Sequence[Advice]) -> list[Record]:
+    """What is best on each workload, in words and as figures."""
+    found: list[Record] = []
+    for one in advice:
+        name = f"{one.workload}.advice"
+        found.append(Record(name, str(one), "text"))
+        if one.best is not None:
+            found += [
+                Record(
+                    f"{name}.strategy",
+                    one.best.strategy,
+                    "text",
+                    note="" if one.reached else "Nothing reaches what is wanted; this is nearest.",
+                ),
+                Record(f"{name}.wanted", one.wanted, "%"),
+                Record(f"{name}.score", one.best.score, "%"),
+                Record(f"{name}.seconds", round(one.best.seconds, 4), "s/question"),
+            ]
+    return found
 
 
 def _paper_records() -> list[Record]:
@@ -262,40 +283,3 @@ def _break_even_table(simulation: Simulation) -> Table:
     ]
     title = "Where MAI takes as long as the large model's reasoning, and drafts begin to save time"
     return f"{title} (-: nowhere)", header, rows
-
-
-def _plot_economy(simulation: Simulation, path: Path) -> None:
-    """Score against mean output tokens, a point a strategy, benchmark by benchmark (Figure 1)."""
-    from matplotlib.figure import Figure
-
-    benchmarks = list(dict.fromkeys(row.workload for row in simulation.totals))
-    figure = Figure(figsize=(4 * len(benchmarks), 4), layout="constrained")
-    axes = figure.subplots(1, len(benchmarks), squeeze=False)[0]
-    for axis, benchmark in zip(axes, benchmarks, strict=True):
-        for row in simulation.totals:
-            if row.workload == benchmark and row.score is not None:
-                axis.scatter([row.output_tokens], [row.score])
-                axis.annotate(row.strategy, (row.output_tokens, row.score), fontsize=7)
-        axis.set_xscale("log")
-        axis.set_title(benchmark)
-        axis.set_xlabel("output tokens a question")
-    axes[0].set_ylabel("score")
-    figure.savefig(path, dpi=120)
-
-
-def _plot_seconds(simulation: Simulation, path: Path) -> None:
-    """Seconds a question of every strategy, benchmark by benchmark."""
-    from matplotlib.figure import Figure
-
-    benchmarks = list(dict.fromkeys(row.workload for row in simulation.totals))
-    figure = Figure(figsize=(3.6 * len(benchmarks), 4), layout="constrained")
-    axes = figure.subplots(1, len(benchmarks), squeeze=False)[0]
-    for axis, benchmark in zip(axes, benchmarks, strict=True):
-        # Names at every part: a set without an accept rate has no speculative decoding.
-        rows = [row for row in simulation.totals if row.workload == benchmark]
-        each = [row.seconds / row.questions for row in rows]
-        colors = ["tab:orange" if row.strategy == "mai" else "tab:blue" for row in rows]
-        axis.barh([row.strategy for row in rows], each, color=colors)
-        axis.set_title(benchmark)
-        axis.set_xlabel("seconds a question")
-    figure.savefig(path, dpi=120)

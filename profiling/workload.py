@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal, get_args
 
 from .latency import Role
@@ -39,7 +40,7 @@ class Drafting:
         Raises:
             ValueError: One is out of range.
         """
-        if not 0 <= self.accept_rate <= 1 or self.ahead < 1:
+        if not (0 <= self.accept_rate <= 1 and 1 <= self.ahead < inf):
             raise ValueError("An accept rate is from 0 to 1, and a draft writes a token at least.")
 
     @property
@@ -84,8 +85,10 @@ class Workload:
         if self.questions < 1:
             raise ValueError(f"The workload {self.name!r} has no questions.")
         figures = [*self.routes.values(), *self.tokens.values(), *self.reason_tokens.values()]
-        if any(figure < 0 for figure in figures):
-            raise ValueError(f"The workload {self.name!r} has a negative figure.")
+        if not all(0 <= figure < inf for figure in figures):
+            raise ValueError(f"The workload {self.name!r} has a figure below 0, or none at all.")
+        if not 0 < self.prompt_tokens < inf:
+            raise ValueError(f"The prompts of the workload {self.name!r} must have tokens.")
         if self.disputed > self.questions:
             raise ValueError(f"The workload {self.name!r} has more disputed questions than any.")
 
@@ -102,10 +105,11 @@ class Workload:
     def score(self, strategy: str) -> float | None:
         """What a strategy scores, in percent; None where that is not known.
 
-        Speculative decoding writes what the large model's reasoning does, and scores as it does.
+        Speculative decoding writes what the large model's reasoning does, and scores as it does
+        where nothing else is known.
         """
-        known = self.scores.get(strategy)
-        return self.scores.get("large_reason") if strategy == "speculative" else known
+        alike = "large_reason" if strategy == "speculative" else strategy
+        return self.scores.get(strategy, self.scores.get(alike))
 
     def count(self, route: Route) -> int:
         """Questions of a route; those that no route is given for went direct."""

@@ -97,7 +97,7 @@ class ScriptedModel(BaseChatModel):
         drafted = _drafted(kwargs)
         return self._result(text, finish, *([drafted] if drafted else []))
 
-    def check_draft(self, draft: object) -> None:
+    def check_draft(self, draft: object, *, files: bool = False) -> None:
         """Any model may write ahead of one that computes nothing."""
 
     def _result(self, text: str, finish: str, drafted: dict[str, int] | None = None) -> ChatResult:

@@ -143,8 +143,7 @@ def evaluate(
     models = load_pair(pair)
     if transfer == "sparse":
         models.check_layers(swept_layers(strategies))
-    if strategy and "all" in strategy:
-        strategies = _available(strategies, models)
+    strategies = _available(strategies, models, wants_all="all" in (strategy or []))
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if allow_fetch:
         questions = with_fetched_pictures(questions, folder / "pictures")
@@ -327,12 +326,18 @@ def _replicas(
     return RayReplicas(load_pair_config(pair), address, count, gpus)
 
 
-def _available(strategies: list[str], pair: "Pair") -> list[str]:
-    """Those of the strategies that the pair's models can do; the others are named."""
+def _available(strategies: list[str], pair: "Pair", *, wants_all: bool) -> list[str]:
+    """Those of the strategies that the pair's models can do; of all, the others are named.
+
+    Raises:
+        UsageError: One that was asked for by its name is none of them.
+    """
     from ..graph import unavailable
 
-    reasons = {name: unavailable(name, pair.small, pair.large) for name in strategies}
+    reasons = {name: unavailable(name, pair.small, pair.large, files=True) for name in strategies}
     for name, reason in reasons.items():
+        if reason and not wants_all:
+            raise UsageError(reason)
         if reason:
             typer.echo(f"Without {name}: {reason}", err=True)
     return [name for name in strategies if not reasons[name]]

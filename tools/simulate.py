@@ -2,6 +2,7 @@
 
 import tempfile
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,7 +53,7 @@ def simulate(
         float | None, typer.Option(help="Questions a second to plan engines for.")
     ] = None,
     advice: Annotated[
-        bool, typer.Option("--advice", help="Print one line for each benchmark, and no tables.")
+        bool, typer.Option("--advice", help="Only say what is best, a line a benchmark.")
     ] = False,
     floor: Annotated[
         float | None,
@@ -79,10 +80,7 @@ def simulate(
     from ..records.run_record import write_run_record
 
     paper = not any((profile, routes, tokens, small, large))
-    if validate is not None and validate < 1:
-        raise UsageError("At least 1 question is needed to validate.")
-    if plan is not None and plan <= 0:
-        raise UsageError("The rate to plan for must be above 0.")
+    _check(floor=floor, plan=plan, validate=validate)
     try:
         serving = Serving(
             questions=questions,
@@ -101,6 +99,9 @@ def simulate(
         raise UsageError(str(error)) from error
     latencies = read_latencies(profile, small, large, backend)
     workloads = read_workloads(routes, tokens, small, large)
+    if advice and not (out or validate):
+        _advise(workloads, latencies, floor, as_json=as_json)
+        return
     found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
     if validate:
         held = _time_demo_pair(validate)
@@ -116,9 +117,35 @@ def simulate(
     if as_json:
         print_json([figure.as_dict() for figure in records(found, paper=paper)])
     elif advice:
-        typer.echo("\n".join(found.advice))
+        typer.echo("\n".join(map(str, found.advice)))
     else:
         _show(found, paper)
+
+
+def _check(*, floor: float | None, plan: float | None, validate: int | None) -> None:
+    """Refuse figures that cannot be.
+
+    Raises:
+        UsageError: One is out of range.
+    """
+    if validate is not None and validate < 1:
+        raise UsageError("At least 1 question is needed to validate.")
+    if plan is not None and not 0 < plan < inf:
+        raise UsageError("The rate to plan for must be a number above 0.")
+    if floor is not None and not 0 <= floor <= 100:
+        raise UsageError("Scores are in percent, so the floor must be from 0 to 100.")
+
+
+def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: bool) -> None:
+    """Print what is best on each benchmark; nothing has to be simulated for it."""
+    from ..profiling.advice import advise
+    from ..profiling.simulation_report import advice_records
+
+    advice = [advise(workload, latencies, floor) for workload in workloads]
+    if as_json:
+        print_json([figure.as_dict() for figure in advice_records(advice)])
+    else:
+        typer.echo("\n".join(map(str, advice)))
 
 
 def _time_demo_pair(questions: int) -> Any:
@@ -136,6 +163,6 @@ def _show(found: Any, paper: bool) -> None:
 
     for title, header, rows in tables(found, paper=paper):
         show_table(title, header, rows)
-    show_lines("Advice", found.advice)
+    show_lines("Advice", [str(one) for one in found.advice])
     if paper:
         show_lines("Figures of the paper that contradict each other", contradictions())

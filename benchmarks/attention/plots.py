@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from ...plotting.figures import new_figure, png
 from ..estimates import Estimate
-from ..report.drawing import new_figure, png
 from .figures import AttentionFigures
 from .tables import SOURCE_NAMES
 

@@ -39,7 +39,7 @@ def _row(run: Evaluated, name: str, protocol: str) -> tuple[Cell, ...]:
     return (
         run.benchmark.name,
         name,
-        percent(_accept_rate(run, name)),
+        percent(accept_rate(run, name)),
         run.time(name, "total_seconds"),
         run.time(name, "seconds_per_question"),
         time_ratio(run, REFERENCE, name),
@@ -47,8 +47,13 @@ def _row(run: Evaluated, name: str, protocol: str) -> tuple[Cell, ...]:
     )
 
 
-def _accept_rate(run: Evaluated, strategy: str) -> Estimate:
-    """Over all questions, accepted tokens to drafted ones; questions of an image together."""
+def accept_rate(run: Evaluated, strategy: str) -> Estimate:
+    """Of the tokens that drafts wrote on all questions, the share that is in the outputs.
+
+    Args:
+        run: The evaluation.
+        strategy: Its name; without a draft, there is no value.
+    """
     results = run.results.get(strategy, {})
     calls = [one["calls"] for one in results.values()]
     drafted = [float(sum(call.get("drafted_tokens", 0) for call in own)) for own in calls]

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from ...nodes.state import Route
 from ..estimates import Estimate, mean
+from .decoding import accept_rate
 from .evaluated import Evaluated
-from .table import Cell, Table
+from .table import Cell, Table, percent
 
 STYLES = {"direct": "S", "explain": "E", "reason": "R", "two_stage": "two-stage"}
 """Styles of one model, from the end of a strategy's name to what the paper calls them."""
 
-_TOGETHER = {"full_transfer": "full transfer", "mai": "MAI"}
+_TOGETHER = {"full_transfer": "full transfer", "speculative": "speculative", "mai": "MAI"}
 _ROLES = ("small", "large")
 _ROUTES: dict[str, Route] = {
     "verified_direct": "direct",
@@ -31,7 +32,7 @@ class EconomyPoint:
         benchmark: Its name.
         model: The model, or the pair if both take part.
         role: "small", "large", or "pair".
-        style: S, E, R, two-stage, full transfer or MAI.
+        style: S, E, R, two-stage, full transfer, speculative or MAI.
         strategy: By its name here.
         tokens: Mean output tokens of a question, all calls together.
         large_tokens: Those of them that the large model writes.
@@ -107,7 +108,7 @@ def economy_table(runs: Sequence[Evaluated], protocol: str) -> Table:
             point.style,
             point.tokens,
             point.large_tokens,
-            _percent(point.score),
+            percent(point.score),
         )
         for point in economy(runs, protocol)
     ]
@@ -148,8 +149,9 @@ def routes_csv(runs: Sequence[Evaluated], protocol: str = "typed") -> str | None
     """
     known = {point.strategy for point in economy(runs, protocol)}
     strategies = sorted(known)
-    header = ["benchmark", "questions", *_ROUTES, "reason_tokens_reasoned"]
-    header += ["reason_tokens_transferred", "prompt_tokens", *(f"score_{s}" for s in strategies)]
+    header = ["benchmark", *_ROLES, "questions", *_ROUTES, "reason_tokens_reasoned"]
+    header += ["reason_tokens_transferred", "prompt_tokens", "accept_rate"]
+    header += [f"score_{strategy}" for strategy in strategies]
     rows = [_routes(run, strategies, protocol) for run in runs if run.results.get("mai")]
     return _csv(header, rows) if rows else None
 
@@ -167,19 +169,14 @@ def _routes(run: Evaluated, strategies: Sequence[str], protocol: str) -> list[st
                 prompts.append(float(call["input_tokens"]))
     return [
         run.benchmark.name,
+        *(run.models[role] for role in _ROLES),
         str(len(went)),
         *(str(went.count(route)) for route in _ROUTES.values()),
         *(_number(mean(written).value, 1.0) for written in reasoned.values()),
         _number(mean(prompts).value, 1.0),
+        _number(accept_rate(run, "speculative").value, 1.0),
         *(_number(run.score(name, protocol).value, 100.0) for name in strategies),
     ]
-
-
-def _percent(part: Estimate) -> Estimate:
-    low, value, high = (
-        None if one is None else 100 * one for one in (part.low, part.value, part.high)
-    )
-    return Estimate(value, low, high, part.questions)
 
 
 def _interval(estimate: Estimate, scale: float) -> list[str]:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from ...plotting.figures import new_figure, png
+from ...plotting.labels import label_decades, label_points
+from ...plotting.strategies import add_strategy_legend, strategy_color, strategy_marker
 from ..estimates import Estimate
 from .cascade import RouteFigures, cascade
-from .drawing import new_figure, png
 from .economy import EconomyPoint, output_tokens
 from .evaluated import Evaluated
-from .labels import label_points
 
 Cost = Literal["time", "tokens"]
 
@@ -16,21 +17,6 @@ _AXES: dict[Cost, str] = {
     "time": "seconds a question (log)",
     "tokens": "output tokens a question, small and large model's counted alike (log)",
 }
-_COLORS = {
-    "small": "#d98032",
-    "large": "#3f6fb5",
-    "full": "#7a5aa6",
-    "speculative": "#b0413e",
-    "mai": "#2c8c4b",
-}
-_KINDS = {
-    "small": "small model alone",
-    "large": "large model alone",
-    "full": "full transfer",
-    "speculative": "speculative decoding",
-    "mai": "the cascade",
-}
-_OTHER = "#555555"
 _ROUTE_COLORS = {"direct": "#7fbf7b", "reasoned": "#f0c05a", "transferred": "#b58bc9"}
 _WIDE_ENOUGH = 6.0
 _LEAST_POINTS = 10.0
@@ -83,26 +69,25 @@ def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
     figure, axes = new_figure(8.0, 5.0)
     axes.set_xscale("log")
     for (name, x, y), (_, paid, score) in zip(places, points, strict=True):
-        mai = name == "mai"
         axes.errorbar(
             [x],
             [y],
             xerr=_bars(paid, 1.0),
             yerr=_bars(score, 100.0),
-            fmt="*" if mai else "o",
-            markersize=13 if mai else 6,
-            color=_COLORS.get(_kind(name), _OTHER),
+            fmt=strategy_marker(name),
+            markersize=13 if name == "mai" else 6,
+            color=strategy_color(name),
             elinewidth=1,
             alpha=0.85,
         )
     axes.set_xlim(*_cost_limits([paid for _, paid, _ in points]))
     axes.set_ylim(*_score_limits([score for *_, score in points]))
-    _label_decades(axes.xaxis)
+    label_decades(axes.xaxis)
     axes.set_xlabel(_AXES[cost])
     axes.set_ylabel(f"{run.headline.replace('_', ' ')}, {protocol} (%), bars: 95%")
     axes.set_title(f"{run.benchmark.name}, pair {run.pair}: score against {cost}")
     axes.grid(alpha=0.25, which="both")
-    _add_legend(figure, [name for name, *_ in points])
+    add_strategy_legend(figure, [name for name, *_ in points])
     label_points(
         figure,
         axes,
@@ -144,31 +129,6 @@ def _legend(one: RouteFigures) -> str:
     return f"{one.route}: {100 * (one.share.value or 0.0):.1f}%{right}"
 
 
-def _kind(strategy: str) -> str:
-    """What a strategy's color stands for."""
-    return strategy if strategy == "mai" else strategy.split("_", maxsplit=1)[0]
-
-
-def _add_legend(figure: Any, strategies: Sequence[str]) -> None:
-    from matplotlib.lines import Line2D
-
-    kinds = dict.fromkeys(_kind(name) for name in strategies)
-    marks = [
-        Line2D(
-            [],
-            [],
-            marker="*" if kind == "mai" else "o",
-            linestyle="",
-            color=_COLORS.get(kind, _OTHER),
-            label=_KINDS.get(kind, kind),
-        )
-        for kind in kinds
-    ]
-    figure.legend(
-        handles=marks, loc="outside lower center", ncols=len(marks), fontsize=8, frameon=False
-    )
-
-
 def _score_limits(scores: Sequence[Estimate]) -> tuple[float, float]:
     """Room for every interval, never less than ten points."""
     ends = [
@@ -208,7 +168,7 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
     for axes, name, own in zip(parts, benchmarks, shown, strict=True):
         axes.set_xscale("log")
         axes.margins(x=0.15, y=0.1)
-        _label_decades(axes.xaxis)
+        label_decades(axes.xaxis)
         for model in dict.fromkeys(point.model for point in own):
             _draw_model(axes, [point for point in own if point.model == model])
         axes.set_xlabel("output tokens a question (log)")
@@ -244,15 +204,6 @@ def _draw_model(axes: Any, points: Sequence[EconomyPoint]) -> None:
     for point, cost, score in zip(points, costs, scores, strict=True):
         bars = {"xerr": _bars(point.tokens, 1.0), "yerr": _bars(point.score, 100.0)}
         axes.errorbar([cost], [score], **bars, fmt="none", color=color, elinewidth=1, alpha=0.6)
-
-
-def _label_decades(axis: Any) -> None:
-    """Plain numbers at some places of every decade, instead of powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _bars(estimate: Estimate, scale: float) -> list[list[float]] | None:

@@ -1,14 +1,13 @@
 """Table 9's form: what sparse transfer hands over, and what the answers are worth."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ...configs import SparseTransfer
 from ...nodes.state import Selection
-from ..estimates import Estimate, mean
+from ..estimates import mean
 from ..evaluation.variants import Variant
 from .evaluated import Evaluated
-from .table import Cell, Table
+from .table import Cell, Table, percent
 
 _NOTE = (
     "Tokens are means over the reasonings that were handed over, counted by the model that reads "
@@ -31,7 +30,7 @@ def sparse_transfer(runs: Sequence[Evaluated], protocol: str) -> Table:
             continue
         if run.results.get("large_direct"):
             none = (run.benchmark.name, "large_direct", None, "nothing", None, None, None, None)
-            rows.append((*none, _percent(run.score("large_direct", protocol))))
+            rows.append((*none, percent(run.score("large_direct", protocol))))
         rows += [_sparse_row(run, one, protocol) for one in sparse]
         whole = {one.strategy: one for one in sparse if run.results.get(one.strategy)}
         rows += [_full_row(run, one, protocol) for one in whole.values()]
@@ -71,9 +70,9 @@ def _sparse_row(run: Evaluated, variant: Variant, protocol: str) -> tuple[Cell, 
         f"{100 * sparse.share:g}%",
         sparse.keep,
         mean([float(one["kept_tokens"]) for one in made], clusters),
-        _percent(mean(parts, clusters)),
-        _percent(mean(held, clusters if len(held) == len(made) else None)),
-        _percent(run.score(variant.name, protocol)),
+        percent(mean(parts, clusters)),
+        percent(mean(held, clusters if len(held) == len(made) else None)),
+        percent(run.score(variant.name, protocol)),
     )
 
 
@@ -82,7 +81,7 @@ def _full_row(run: Evaluated, variant: Variant, protocol: str) -> tuple[Cell, ..
     tokens = mean(
         [float(one["reasoning_tokens"]) for one in found.values()], run.clusters(list(found))
     )
-    score = _percent(run.score(variant.strategy, protocol))
+    score = percent(run.score(variant.strategy, protocol))
     return (run.benchmark.name, variant.strategy, None, "full", None, tokens, None, None, score)
 
 
@@ -101,10 +100,3 @@ def _order(variant: Variant) -> tuple[str, int, float, str]:
     if sparse is None:
         return variant.strategy, 0, 0.0, ""
     return variant.strategy, sparse.layer or 0, sparse.share, sparse.keep
-
-
-def _percent(part: Estimate) -> Estimate:
-    low, value, high = (
-        None if one is None else 100 * one for one in (part.low, part.value, part.high)
-    )
-    return replace(part, low=low, value=value, high=high)

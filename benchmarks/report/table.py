@@ -1,7 +1,7 @@
 """A table of estimates, as Markdown and as plain cells."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..estimates import Estimate
 
@@ -69,7 +69,7 @@ def percent(part: Estimate) -> Estimate:
     low, value, high = (
         None if one is None else 100 * one for one in (part.low, part.value, part.high)
     )
-    return Estimate(value, low, high, part.questions)
+    return replace(part, value=value, low=low, high=high)
 
 
 def _line(cells: Sequence[str]) -> str:

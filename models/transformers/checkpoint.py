@@ -74,6 +74,22 @@ def read_config(spec: ModelSpec) -> Any:
         raise explain_load_error(error, spec) from error
 
 
+def read_processor(spec: ModelSpec) -> Any:
+    """A checkpoint's processor without its weights; of hub models, the small files only.
+
+    Raises:
+        ImportError: A package is missing.
+        ModelError: Anything else, in one sentence.
+    """
+    try:
+        with _quiet():
+            return load_processor(_find_files(spec, _SMALL_FILES), spec.model)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise explain_load_error(error, spec) from error
+
+
 def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
     """Find, check and load a checkpoint. Missing files of hub models are downloaded first.
 

@@ -17,6 +17,7 @@ from ..errors import ContextLengthError, ModelError
 from ..prompt_text import prompt_text
 from .attention_span import Span, Stretch, find_stretch
 from .checkpoint import Checkpoint
+from .draft_checks import vocabulary
 from .load_errors import one_line
 from .preprocessing import SharedPreprocessing, picture_digest
 from .prompt import Prompt, content_chain, split_pictures
@@ -55,7 +56,7 @@ class Encoder:
     def vocabulary(self) -> int:
         """A hash of all token ids with their texts: equal for equal tokenizers, in one process."""
         with self._lock:
-            return hash(frozenset(self._tokenizer.get_vocab().items()))
+            return vocabulary(self._tokenizer)
 
     def encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
         """Render the chat template, tokenize, and prepare the pictures.

@@ -19,9 +19,10 @@ from .attention_pass import AttentionPass
 from .attention_span import Span, Stretch
 from .checkpoint import Checkpoint
 from .computation import Computation
+from .draft_checks import check_same_tokens, check_takes_back
 from .encoder import Encoder
 from .gate import Gate
-from .generation import REUSING, Generation, generation_config
+from .generation import Generation, generation_config
 from .load_errors import is_out_of_memory, one_line
 from .prompt import Prompt
 from .rows import Row
@@ -127,11 +128,9 @@ class Engine:
         """
         self._check_reuse()
         draft._check_reuse()
-        if self._encoder.vocabulary != draft._encoder.vocabulary:
-            raise ModelError(
-                f"{draft._name!r} cannot draft for {self._name!r}: their tokenizers differ; use "
-                "two models of one family."
-            )
+        check_same_tokens(
+            (self._name, self._encoder.vocabulary), (draft._name, draft._encoder.vocabulary)
+        )
 
     def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
         """Token ids of a prompt, those of pictures included."""
@@ -189,11 +188,7 @@ class Engine:
                 one.fail(self._unloaded())
 
     def _check_reuse(self) -> None:
-        if not self._generation.reuses:
-            raise ModelError(
-                f"{self._name!r} cannot take part in speculative decoding, because it cannot take "
-                f"back what it read; use models of the types {', '.join(sorted(REUSING))}."
-            )
+        check_takes_back(self._name, reuses=self._generation.reuses)
 
     def _explain(self, error: Exception) -> Exception:
         if isinstance(error, ModelError):

@@ -39,6 +39,11 @@ _SHARE_OF_MEMORY = 8
 _CACHE_WITHOUT_COUNT = 1 << 30
 
 
+def reuses_prefixes(config: Any) -> bool:
+    """Whether a model can go on from what it read of another prompt, by its transformers config."""
+    return config.model_type in REUSING and plain_cache(config) is not None
+
+
 class Generation:
     """A model's own work; everything here happens in the model's thread.
 
@@ -65,7 +70,7 @@ class Generation:
         self._pad = pad
         self._prefixes = PrefixCache()
         self._prefix_bytes = _default_prefix_bytes(model.device)
-        self.reuses = model.config.model_type in REUSING and plain_cache(model.config) is not None
+        self.reuses = reuses_prefixes(model.config)
         self.waiting = WaitingRows(self._new_tokens)
         self.passes = AttentionPasses(
             computation, self._prefixes, default_bytes=self._prefix_bytes, stores=not writes

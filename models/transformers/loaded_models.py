@@ -101,6 +101,18 @@ def layer_count(spec: ModelSpec) -> int:
     return count
 
 
+def check_draft(target: ModelSpec, draft: ModelSpec) -> None:
+    """Refuse a model that cannot write ahead for another one; no weights are read.
+
+    Raises:
+        ImportError: torch, transformers or torchvision is not installed.
+        ModelError: It cannot, or there is no such model.
+    """
+    with _packages():
+        from .draft_checks import check_draft_files
+    check_draft_files(target, draft)
+
+
 def release_engine(spec: ModelSpec) -> None:
     """Forget a loaded model, so that its memory is freed once running calls have ended."""
     with _lock:

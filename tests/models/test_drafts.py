@@ -1,7 +1,10 @@
 """Chat models with a draft: the same answers as without one, in every way to ask."""
 
 import asyncio
+import json
+import shutil
 import threading
+from pathlib import Path
 
 import pytest
 from checkpoints import save_internvl, save_qwen3_vl
@@ -148,6 +151,23 @@ def test_what_cannot_draft_is_refused_in_a_sentence(models, question, demo_weigh
         target.check_draft(server)
     with pytest.raises(ModelError, match="ChatServer cannot draft for"):
         target.invoke(question(), draft=server)
+
+
+def test_by_the_files_it_is_known_before_anything_is_loaded(models, demo_weights, tmp_path):
+    target, draft = models
+    assert target.check_draft(draft, files=True) is None
+    other = ChatTransformers(model=str(demo_weights / "small"), device="cpu")
+    assert target.check_draft(other) is None
+    with pytest.raises(ModelError, match="tokenizers differ; use two models of one family"):
+        target.check_draft(other, files=True)
+    absent = ChatTransformers(model=str(tmp_path / "absent"), device="cpu")
+    with pytest.raises(ModelError, match="no model folder"):
+        target.check_draft(absent, files=True)
+    config = json.loads((Path(target.model) / "config.json").read_text())
+    copy = shutil.copytree(target.model, tmp_path / "copy")
+    (copy / "config.json").write_text(json.dumps(config | {"model_type": "qwen2_vl"}))
+    with pytest.raises(ModelError, match="it cannot take back what it read"):
+        target.check_draft(ChatTransformers(model=str(copy), device="cpu"), files=True)
 
 
 def test_it_is_a_capability_that_others_lack(models):

@@ -1,24 +1,36 @@
 """From measured rows to component latencies: whatever was measured, they are times."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from langgraph_mai.profiling.errors import ProfilingInputError
 from langgraph_mai.profiling.latency import ModelLatency
 from langgraph_mai.profiling.profile_latency import profile_latency
+from langgraph_mai.profiling.profile_rows import ProfileRow
 
 MILLISECONDS = st.floats(0.001, 1e6)
 TOKENS = st.integers(1, 20_000)
 
 
-def row(component, milliseconds, *, batch=1, read=100, written=1, **settings):
-    columns = {"model": "m", "backend": "transformers", "dtype": "float32", "device": "cpu"}
-    columns |= {"attention": "sdpa", "weights": "real", "component": component}
-    columns |= {"batch": str(batch), "input_tokens": str(read), "output_tokens": str(written)}
-    return columns | {"median_ms": str(milliseconds)} | settings
+def row(component, milliseconds, *, batch=1, read=100, written=1):
+    return ProfileRow(
+        model="m",
+        backend="transformers",
+        dtype="float32",
+        device="cpu",
+        attention="sdpa",
+        weights="real",
+        component=component,
+        batch=batch,
+        input_tokens=read,
+        output_tokens=written,
+        median_ms=milliseconds,
+    )
 
 
 first_tokens = st.lists(
@@ -32,7 +44,7 @@ decoded = st.lists(
         st.sampled_from([1, 1, 2, 8]),
     ),
     min_size=1,
-).filter(lambda rows: any(one["batch"] == "1" for one in rows))
+).filter(lambda rows: any(one.batch == 1 for one in rows))
 
 
 def never_falls(values):
@@ -73,8 +85,8 @@ def test_times_in_order_are_kept_and_others_meet_between():
 @pytest.mark.parametrize("difference", ["backend", "dtype", "device", "attention", "weights"])
 def test_rows_of_several_ways_to_run_a_model_are_not_mixed(difference):
     rows = [row("ttft", 30), row("decode", 80, written=8)]
-    other = [one | {difference: "other"} for one in rows]
-    with pytest.raises(KeyError, match=r"measured in several ways .*other"):
+    other = [replace(one, **{difference: "other"}) for one in rows]
+    with pytest.raises(ProfilingInputError, match=r"measured in several ways .*other"):
         profile_latency([*rows, *other], "m")
     if difference == "backend":
         assert profile_latency([*rows, *other], "m", "other") == profile_latency(rows, "m")

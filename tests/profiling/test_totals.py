@@ -1,10 +1,13 @@
+import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langgraph_mai.profiling.break_even import advise, break_even
+from langgraph_mai.graph import STRATEGIES
+from langgraph_mai.profiling.advice import advise
+from langgraph_mai.profiling.break_even import break_even
 from langgraph_mai.profiling.latency import ModelLatency
 from langgraph_mai.profiling.serving import Serving, simulate_serving
 from langgraph_mai.profiling.totals import Settings, output_tokens, priced, total_seconds
@@ -218,11 +221,14 @@ def test_from_the_accept_rate_on_that_is_named_a_draft_saves_time():
 def test_the_advice_knows_that_speculation_scores_as_the_large_models_reasoning():
     scores = {"mai": 80, "large_direct": 79, "large_reason": 91}
     drafted = replace(WORKLOAD, scores=scores, drafting=Drafting(0.95))
-    assert advise(drafted, PAIR).startswith("set: speculative is the fastest that reaches 91")
-    assert "next large_reason (91" in advise(drafted, PAIR)
-    assert advise(replace(drafted, drafting=Drafting(0.1)), PAIR).startswith("set: large_reason")
+    assert str(advise(drafted, PAIR)).startswith("set: speculative is the fastest that reaches 91")
+    assert "next large_reason (91" in str(advise(drafted, PAIR))
+    slowed = advise(replace(drafted, drafting=Drafting(0.1)), PAIR)
+    assert slowed.best.strategy == "large_reason"
     unknown = replace(WORKLOAD, scores=scores | {"small_explain": 99})
-    assert "speculative" not in advise(unknown, PAIR)
+    assert "speculative" not in str(advise(unknown, PAIR))
+    measured = replace(drafted, scores=scores | {"speculative": 90})
+    assert advise(measured, PAIR).best.strategy == "large_reason"
 
 
 @pytest.mark.parametrize(
@@ -235,14 +241,51 @@ def test_the_advice_knows_that_speculation_scores_as_the_large_models_reasoning(
     ],
 )
 def test_the_advice_is_the_fastest_that_reaches_the_floor(scores, floor, best):
-    line = advise(replace(WORKLOAD, scores=scores), PAIR, floor)
-    assert line.startswith(f"set: {best} is the fastest")
+    advice = advise(replace(WORKLOAD, scores=scores), PAIR, floor)
+    assert str(advice).startswith(f"set: {best} is the fastest")
+    assert advice.reached
 
 
 def test_the_advice_says_if_nothing_reaches_the_floor():
     scored = replace(WORKLOAD, scores={"mai": 70, "large_direct": 60})
-    assert "nothing reaches 99; mai comes nearest with 70" in advise(scored, PAIR, 99)
-    assert "nothing can be advised" in advise(WORKLOAD, PAIR)
+    advice = advise(scored, PAIR, 99)
+    assert "nothing reaches 99; mai comes nearest with 70" in str(advice)
+    assert not advice.reached
+    assert "nothing can be advised" in str(advise(WORKLOAD, PAIR))
+
+
+@given(
+    workload=workloads(),
+    small=latencies(),
+    large=latencies(),
+    scores=st.dictionaries(st.sampled_from(STRATEGIES), st.floats(0, 100)),
+    floor=st.none() | st.floats(0, 100),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_strategy_of_the_table_is_better_than_the_advised_one(
+    workload, small, large, scores, floor
+):
+    pair = {"small": small, "large": large}
+    workload = replace(workload, scores=scores)
+    advice = advise(workload, pair, floor)
+    known = {
+        name: (score, total_seconds(name, workload, pair) / workload.questions)
+        for name in priced(STRATEGIES, workload)
+        if (score := workload.score(name)) is not None
+    }
+    if not known:
+        assert advice.best is None
+        return
+    score, seconds = known[advice.best.strategy]
+    assert (advice.best.score, advice.best.seconds) == (score, seconds)
+    assert floor is None or advice.wanted == floor
+    enough = [name for name, (reached, _) in known.items() if reached >= advice.wanted]
+    assert advice.reached == bool(enough)
+    if enough:
+        assert seconds == min(known[name][1] for name in enough)
+        assert (advice.following is None) == (len(enough) == 1)
+    else:
+        assert score == max(reached for reached, _ in known.values())
 
 
 @pytest.mark.parametrize(
@@ -251,6 +294,10 @@ def test_the_advice_says_if_nothing_reaches_the_floor():
         {"questions": 0},
         {"questions": 10},
         {"tokens": {("small", "direct"): -1}},
+        {"tokens": {("small", "direct"): math.nan}},
+        {"reason_tokens": {"reasoned": math.inf}},
+        {"prompt_tokens": -40},
+        {"prompt_tokens": math.nan},
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(wrong):
@@ -259,9 +306,9 @@ def test_a_workload_that_cannot_be_is_refused(wrong):
 
 
 def test_a_draft_that_cannot_be_is_refused():
-    for wrong in ({"accept_rate": 1.5}, {"accept_rate": 0.5, "ahead": 0}):
+    for rate, ahead in ((1.5, 5), (math.nan, 5), (0.5, 0), (0.5, math.inf), (0.5, math.nan)):
         with pytest.raises(ValueError, match="from 0 to 1, and a draft writes a token"):
-            Drafting(**wrong)
+            Drafting(rate, ahead)
 
 
 def test_latencies_that_cannot_be_are_refused():

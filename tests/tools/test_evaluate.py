@@ -134,6 +134,15 @@ def test_all_is_what_a_pair_can_do_and_the_rest_is_named(tmp_path):
     assert "ChatServer takes none" in done.stderr
 
 
+def test_two_models_of_other_tokens_do_not_speculate(tmp_path, qwen_checkpoint):
+    pair = tmp_path / "mixed.yaml"
+    pair.write_text(f"small: {{model: 'demo:small'}}\nlarge: {{model: '{qwen_checkpoint}'}}\n")
+    words = ["evaluate", "shapes", "--pair", str(pair), "--limit", "1", "--out", str(tmp_path)]
+    done = mai(*words, "--strategy", "speculative")
+    assert done.exit_code == 2
+    assert "their tokenizers differ" in done.stderr
+
+
 def test_again_it_makes_no_call_and_ends_with_the_same_results(eleven):
     before = results(eleven)
     words = ("--limit", "11", "--strategy", "all", "--json")

@@ -1,9 +1,11 @@
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import langgraph_mai
 from langgraph_mai.tools.cli import app
 
 ROUTES = {
@@ -70,7 +72,7 @@ def test_routes_and_tokens_of_ones_own(tmp_path):
     values = {record["name"]: record["value"] for record in json.loads(shown.stdout)}
     assert "large_reason" not in " ".join(values)  # its tokens are not known
     assert not any(name.startswith("table11") for name in values)
-    assert values["advice.0"].startswith("Charts: mai is the fastest that reaches 90")
+    assert values["Charts.advice"].startswith("Charts: mai is the fastest that reaches 90")
 
     flat = {key: value for key, value in ROUTES.items() if "tokens_" not in key}
     shorter = write_csv(tmp_path / "flat.csv", [flat])
@@ -102,6 +104,58 @@ def test_advice_is_one_line_a_benchmark():
     assert "ChartQA: mai is the fastest that reaches 86 " in shown.stdout
 
 
+def test_advice_is_json_too_and_nothing_but_advice():
+    shown = run("--advice", "--json")
+    values = {record["name"]: record["value"] for record in json.loads(shown.stdout)}
+    assert {name.split(".")[1] for name in values} == {"advice"}
+    assert values["ChartQA.advice.strategy"] == "mai"
+    assert values["ChartQA.advice.score"] >= values["ChartQA.advice.wanted"]
+
+
+def test_table_10_as_it_is_published_can_be_given(tmp_path):
+    """The shipped file has the paper's own columns of scores."""
+    shipped = Path(langgraph_mai.__file__).parent / "profiling" / "paper" / "table10_mai.csv"
+    values = advised(run("--routes", shipped, "--advice", "--floor", 85.3, "--json"))
+    assert values["ChartQA.advice.strategy"] == "mai"
+    assert values["ChartQA.advice.score"] == 86.8
+
+
+def advised(shown):
+    assert shown.exit_code == 0, shown.stderr
+    return {record["name"]: record["value"] for record in json.loads(shown.stdout)}
+
+
+def test_of_several_pairs_the_named_one_counts(tmp_path):
+    rows = [ROUTES | {"small": "A", "large": large, "score_mai": score} for large, score in PAIRS]
+    routes = write_csv(tmp_path / "routes.csv", rows)
+    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
+    files = ("--routes", routes, "--tokens", tokens, "--profile", profiled(tmp_path, "A", "B", "C"))
+    shown = run(*files, "--small", "A", "--large", "C", "--advice", "--json")
+    assert advised(shown)["Charts.advice.score"] == 88
+    both = run(*files, "--advice")
+    assert both.exit_code == 2
+    assert "lines 2 and 3, are about the same of Charts" in both.stderr
+
+
+PAIRS = [("B", 90), ("C", 88)]
+
+
+def profiled(folder, *models):
+    """A folder as `mai profile` leaves it, with round figures."""
+    common = {"backend": "transformers", "dtype": "float32", "device": "cpu", "attention": "sdpa"}
+    common |= {"weights": "real", "batch": 1, "image_side": 256, "query_tokens": 64}
+    rows = [
+        common | {"model": model, "component": component, "median_ms": milliseconds} | sizes
+        for model in models
+        for component, milliseconds, sizes in (
+            ("ttft", 20, {"input_tokens": 128, "output_tokens": 1}),
+            ("decode", 80, {"input_tokens": 128, "output_tokens": 8}),
+        )
+    ]
+    write_csv(folder / "profile.csv", rows)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -110,19 +164,119 @@ def test_advice_is_one_line_a_benchmark():
         (["--profile", "."], "no profile.csv"),
         (["--devices", "3"], "1 or 2 devices"),
         (["--plan", "0"], "above 0"),
+        (["--plan", "nan"], "above 0"),
+        (["--plan", "inf"], "above 0"),
+        (["--rate", "nan"], "above 0"),
+        (["--rate", "inf"], "above 0"),
+        (["--rate", "-1"], "above 0"),
+        (["--spread", "nan"], "from 0 to 10"),
+        (["--spread", "inf"], "from 0 to 10"),
+        (["--spread", "1e200"], "from 0 to 10"),
+        (["--floor", "nan"], "from 0 to 100"),
+        (["--floor", "-5"], "from 0 to 100"),
+        (["--floor", "1000"], "from 0 to 100"),
         (["--validate", "0"], "At least 1 question"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shown = run(*words)
+    assert_refused(run(*words), said)
+
+
+def assert_refused(shown, said):
     assert shown.exit_code == 2
     assert said in shown.stderr
     assert len(shown.stderr.strip().splitlines()) == 1
+    assert not shown.stdout
 
 
-def test_a_file_with_the_wrong_columns_is_named(tmp_path):
-    routes = write_csv(tmp_path / "routes.csv", [{"name": "Charts"}])
-    shown = run("--routes", routes)
-    assert shown.exit_code == 2
-    assert "'benchmark' is missing" in shown.stderr
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"score_mai": "500"}, "line 2: 'mai' should be less than or equal to 100, and is '500'"),
+        ({"score_mai": "-3"}, "line 2: 'mai' should be greater than or equal to 0"),
+        ({"score_mai": "nan"}, "line 2: 'mai' should be a finite number"),
+        ({"score_bogus": "50"}, "the column 'score_bogus' names no strategy"),
+        ({"prompt_tokens": "-40"}, "'prompt_tokens' should be greater than 0"),
+        ({"prompt_tokens": "inf"}, "'prompt_tokens' should be a finite number, and is 'inf'"),
+        ({"questions": "many"}, "'questions' should be a valid integer"),
+        ({"questions": ""}, "the column 'questions' is empty"),
+        ({"verified_direct": "-1"}, "'verified_direct' should be greater than or equal to 0"),
+        ({"verified_direct": "90"}, "the routes add up to 120, which is more than the 100"),
+        ({"accept_rate": "1.5"}, "'accept_rate' should be less than or equal to 1"),
+        ({"ahead": "0"}, "'ahead' should be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_figure_is_named_with_its_file_and_line(changed, said, tmp_path):
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES | changed])
+    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
+    shown = run("--routes", routes, "--tokens", tokens, "--advice")
+    assert_refused(shown, said)
+    assert str(routes) in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"name": "Charts"}], "line 2: the column 'benchmark' is missing"),
+        ([ROUTES, ROUTES], "lines 2 and 3, are about the same of Charts"),
+    ],
+)
+def test_routes_that_are_none_are_refused(rows, said, tmp_path):
+    assert_refused(run("--routes", write_csv(tmp_path / "routes.csv", rows)), said)
+
+
+@pytest.mark.parametrize("content", ["", "\n", ",".join(ROUTES) + "\n"])
+def test_a_file_without_rows_is_refused(content, tmp_path):
+    routes = tmp_path / "routes.csv"
+    routes.write_text(content)
+    assert_refused(run("--routes", routes, "--advice"), "has no row below its header")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"benchmark,questions\nCharts,1,2\n", "line 2 has more cells than the header"),
+        (b"benchmark\n\xff\xfe\n", "is no text in UTF-8"),
+        (b'benchmark\n"Charts\n', "is no CSV file"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(content, said, tmp_path):
+    routes = tmp_path / "routes.csv"
+    routes.write_bytes(content)
+    assert_refused(run("--routes", routes), said)
+
+
+def test_a_file_as_spreadsheets_save_it_is_read(tmp_path):
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES])
+    routes.write_bytes(b"\xef\xbb\xbf" + routes.read_bytes().replace(b"\n", b"\r\n"))
+    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
+    shown = run("--routes", routes, "--tokens", tokens, "--advice")
+    assert shown.stdout.startswith("Charts: mai is the fastest")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"mean_output_tokens": "inf"}, "line 2: 'mean_output_tokens' should be a finite number"),
+        ({"mean_output_tokens": "-2"}, "should be greater than or equal to 0"),
+        ({"role": ""}, "says neither which 'model' nor which 'role'"),
+        ({"style": "R"}, "lines 2 and 3, are about the same of Charts"),
+        ({"benchmark": "Maps"}, "has no tokens of small_direct on Charts; add rows for these"),
+    ],
+)
+def test_wrong_tokens_are_named_with_their_file_and_line(changed, said, tmp_path):
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES])
+    tokens = write_csv(tmp_path / "tokens.csv", [TOKENS[0] | changed, *TOKENS[1:]])
+    shown = run("--routes", routes, "--tokens", tokens)
+    assert_refused(shown, said)
+    assert str(tokens) in shown.stderr
+
+
+def test_a_wrong_figure_of_a_profile_is_named_with_its_line(tmp_path):
+    path = profiled(tmp_path, "A", "B") / "profile.csv"
+    assert run("--profile", tmp_path, "--advice").exit_code == 0
+    for wrong in ("nan", "-1", "fast"):
+        path.write_text(path.read_text().replace(",80", f",{wrong}", 1))
+        assert_refused(run("--profile", tmp_path), "line 3: 'median_ms' should be")
+        profiled(tmp_path, "A", "B")

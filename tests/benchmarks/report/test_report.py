@@ -80,6 +80,7 @@ def test_the_token_economy_and_the_routes_as_csv(ten):
     assert float(routes["reason_tokens_transferred"]) == 40
     assert float(routes["prompt_tokens"]) == 100
     assert float(routes["score_mai"]) == 80
+    assert (routes["small"], routes["large"], routes["accept_rate"]) == ("S-2B", "L-8B", "")
 
 
 def test_the_token_economy_of_several_benchmarks_is_one_picture(ten):
@@ -109,6 +110,12 @@ def test_table_12_holds_speculation_beside_the_cascade(ten, tmp_path):
     assert rows["speculative"]["total"].value is None  # it was not timed
     assert rows["speculative"]["score"].value == rows["large_reason"]["score"].value
     assert "decoding" in [one.name for one in tables([run])]
+    (routes,) = csv.DictReader(io.StringIO(routes_csv([run])))
+    assert float(routes["accept_rate"]) == 0.9
+    assert routes["score_speculative"] == routes["score_large_reason"] == "90"
+    drawn = {point.strategy: point for point in economy([run])}
+    assert drawn["speculative"].style == "speculative"
+    assert drawn["speculative"].role == "pair"
 
 
 def test_table_15_verifies_disputed_questions_by_the_two_stage_answer(tmp_path):

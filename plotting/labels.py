@@ -1,4 +1,4 @@
-"""Names beside the points of a plot, where they cover neither points nor each other."""
+"""Names beside the points of a plot, where they cover nothing, and numbers along a log axis."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -76,3 +76,16 @@ def _place(text: Any, place: tuple[float, tuple[float, float]], renderer: Any) -
     text.update_positions(renderer)
     # Without the line to the point, which may cross anything.
     return Text.get_window_extent(text, renderer)
+
+
+def label_decades(axis: Any) -> None:
+    """Plain numbers at some places of every decade, instead of powers of ten.
+
+    Args:
+        axis: The x or y axis of matplotlib axes, in logarithms.
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-from ...configs import ConfigError
+from ..configs import ConfigError
 
 
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:

@@ -1,0 +1,1 @@
+"""Plots: figures without a screen, names beside points, what strategies look like."""
