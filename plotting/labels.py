@@ -1,12 +1,15 @@
 """Names beside the points of a plot, where they cover nothing, and numbers along a log axis."""
 
 from collections.abc import Sequence
+from math import inf, log10
 from typing import Any
 
 _SIDES = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _DISTANCES = (8, 14, 20, 28, 36, 46, 58, 72, 90)
 _MARK = 7.0
 _WORSE = 100
+_PLACES = ((1.3, (1, 1.5, 2, 3, 5, 7)), (2, (1, 2, 3, 5)), (3, (1, 2, 5)), (inf, (1,)))
+"""Labelled places of a decade, for axes of so many decades at most."""
 
 
 def label_points(
@@ -82,10 +85,13 @@ def label_decades(axis: Any) -> None:
     """Plain numbers at some places of every decade, instead of powers of ten.
 
     Args:
-        axis: The x or y axis of matplotlib axes, in logarithms.
+        axis: The x or y axis of matplotlib axes, in logarithms, with its limits in place.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    low, high = axis.get_view_interval()
+    decades = log10(high / low)
+    places = next(places for most, places in _PLACES if decades <= most)
+    axis.set_major_locator(LogLocator(subs=places))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())

@@ -18,6 +18,7 @@ _COLORS = {
     "mai": "#2c8c4b",
 }
 _OTHER = "#555555"
+_INCHES_A_NAME = 1.6
 
 
 def strategy_kind(strategy: str) -> str:
@@ -51,6 +52,7 @@ def add_strategy_legend(figure: Any, strategies: Sequence[str]) -> None:
         )
         for kind in kinds
     ]
+    columns = max(1, min(len(marks), int(figure.get_figwidth() / _INCHES_A_NAME)))
     figure.legend(
-        handles=marks, loc="outside lower center", ncols=len(marks), fontsize=8, frameon=False
+        handles=marks, loc="outside lower center", ncols=columns, fontsize=8, frameon=False
     )

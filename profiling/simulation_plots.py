@@ -50,7 +50,6 @@ def _economy_plot(totals: dict[str, list[Totals]]) -> bytes:
     for axes, (benchmark, rows) in zip(parts, totals.items(), strict=True):
         axes.set_xscale("log")
         axes.margins(x=0.2, y=0.12)
-        label_decades(axes.xaxis)
         for row in rows:
             axes.plot(
                 [row.output_tokens],
@@ -60,6 +59,7 @@ def _economy_plot(totals: dict[str, list[Totals]]) -> bytes:
                 linestyle="none",
                 color=strategy_color(row.strategy),
             )
+        label_decades(axes.xaxis)
         axes.set_title(benchmark)
         axes.set_xlabel("output tokens a question (log)")
         axes.grid(alpha=0.25, which="both")

@@ -168,9 +168,9 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
     for axes, name, own in zip(parts, benchmarks, shown, strict=True):
         axes.set_xscale("log")
         axes.margins(x=0.15, y=0.1)
-        label_decades(axes.xaxis)
         for model in dict.fromkeys(point.model for point in own):
             _draw_model(axes, [point for point in own if point.model == model])
+        label_decades(axes.xaxis)
         axes.set_xlabel("output tokens a question (log)")
         axes.set_title(name)
         axes.grid(alpha=0.25, which="both")
