@@ -127,6 +127,11 @@ _CAUSES = (
         "This GPU has no bfloat16; set dtype: float16 for {model}.",
     ),
     _Cause(
+        r"aot_compile is not supported by the current configuration",
+        "For {model}, vLLM is to compile, and torch.compile is off here; set its engine option "
+        "enforce_eager to true, or take TORCHDYNAMO_DISABLE out of the environment.",
+    ),
+    _Cause(
         r"[Ss]peculative [Dd]ecoding .*does not support M-RoPE"
         r"|'InternVLConfig' object has no attribute 'image_token_index'",
         "vLLM's speculative decoding has no place for a vision-language draft of {model} yet; take "

@@ -37,6 +37,15 @@ SENTENCES = [
         f"{WORKER}AttributeError: 'InternVLConfig' object has no attribute 'image_token_index'",
         "no place for a vision-language draft of the model",
     ),
+    (
+        (
+            f"{CORE}RuntimeError: Worker failed with error 'aot_compile is not supported by the "
+            "current configuration. Please make sure torch.compile is enabled with the latest "
+            "version of PyTorch (current using torch: 2.13.0+cpu)', please check the stack trace "
+            "above for the root cause"
+        ),
+        "torch.compile is off here; set its engine option enforce_eager to true",
+    ),
     ("    sock.bind(addr)\nOSError: [Errno 98] Address already in use", "its port is in use"),
     (
         (
