@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
-from .number_formats import Number, NumberMention, number_mentions
+from .number_formats import Number, NumberMention, multiply, number_mentions
 from .plain_text import sentences
 
 _EQUALS = re.compile(r"[=≈] ?$")
@@ -103,5 +104,6 @@ def _stated(sentence: str, mentions: Sequence[NumberMention]) -> Number | None:
 def _as_share(number: Number, question: str) -> Number:
     """The number as a percentage, if it is a bare fraction and the question asks for a share."""
     if number.unit == "" and 0 < abs(number.value) < 1 and asks_for_share(question):
-        return Number(round(number.value * 100, 10), "%")
+        exact = number.exact and multiply(number.exact, Decimal(100))
+        return Number(round(number.value * 100, 10), "%", exact)
     return number

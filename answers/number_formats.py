@@ -2,8 +2,8 @@
 
 import math
 import re
-from dataclasses import dataclass
-from decimal import ROUND_DOWN, Decimal
+from dataclasses import dataclass, field
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_DOWN, Context, Decimal
 from itertools import pairwise
 
 from .words import word_list
@@ -122,10 +122,17 @@ _NEAR = 30  # How many characters before a number can tell what it is.
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number and its unit ("" where none was written)."""
+    """A number and its unit.
+
+    Attributes:
+        value: The number, which is what compares.
+        unit: "" where none was written.
+        exact: All the digits that were written; None where they are no decimal (1/3).
+    """
 
     value: float
     unit: str = ""
+    exact: Decimal | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,7 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
     """The number at a match, with its scale and unit; None if it is not an exact value."""
     before = text[max(0, match.start() - _NEAR) : match.start()]
     value = _spelled_value(match["words"].lower()) if match["words"] else _digits_value(match)
+    exact = Decimal(value or 0) if match["words"] else _written_digits(match)
     end = match.end()
     if value is None or _BOUND.search(before) or _DECADE.match(text, end):
         return None
@@ -181,8 +189,10 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
     if scale:
         word = scale[1] if len(scale[1]) == 1 else scale[1].lower()
         value, end = _scaled(value, _SCALES[word]), scale.end()
+        exact = exact and multiply(exact, Decimal(_SCALES[word]))
     elif currency and _MILLIONS.match(text, end):
         value, end = _scaled(value, 1e6), end + 1
+        exact = exact and multiply(exact, Decimal("1e6"))
     unit = ""
     if (written := _UNIT.match(text, end)) and (unit := _unit(written[1])):
         end = written.end()
@@ -196,7 +206,8 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
             return None
     if match["sign"].strip().lower() in ("-", "minus", "negative"):
         value = 0.0 - value  # Never the float -0.0.
-    return NumberMention(Number(value, currency or unit), match.start(), end)
+        exact = exact and exact.copy_negate()
+    return NumberMention(Number(value, currency or unit, exact), match.start(), end)
 
 
 def _is_scale(scale: re.Match[str], digits: str, unit: str) -> bool:
@@ -215,6 +226,11 @@ def _scaled(value: float, scale: float) -> float:
     return float(Decimal(repr(value)) * Decimal(scale))
 
 
+def multiply(a: Decimal, b: Decimal) -> Decimal:
+    """The product with all its digits, however many."""
+    return Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN).multiply(a, b)
+
+
 def _unit(written: str) -> str:
     """The unit that a word or sign stands for; "" for any other word."""
     written = written.strip(" .")
@@ -229,12 +245,21 @@ def _digits_value(match: re.Match[str]) -> float | None:
         return None
     if match["under"]:
         return int(match["over"]) / int(match["under"]) if int(match["under"]) else None
+    value = float(_decimal_text(match))
+    return value if match["e"] or match["power"] or value < _EXACT else None
+
+
+def _written_digits(match: re.Match[str]) -> Decimal | None:
+    """The value of digits with all of them; None of a fraction."""
+    return None if match["under"] else Decimal(_decimal_text(match))
+
+
+def _decimal_text(match: re.Match[str]) -> str:
+    """Digits in the form that Python reads: "1234.5e0" for "1.234,5"."""
     digits = match["digits"].replace(" ", "")
     if _EUROPEAN.fullmatch(digits):
         digits = digits.replace(".", "").replace(",", ".")
-    exponent = match["e"] or match["power"]
-    value = float(f"{digits.replace(',', '')}e{exponent or 0}")
-    return value if exponent or value < _EXACT else None
+    return f"{digits.replace(',', '')}e{match['e'] or match['power'] or 0}"
 
 
 def _spelled_value(words: str) -> float | None:
@@ -271,6 +296,24 @@ def format_number(value: float, unit: str = "") -> str:
         exact = Decimal(digits)
         last = Decimal(1).scaleb(min(exact.adjusted() - 14, 0))
         digits = f"{exact.quantize(last, ROUND_DOWN).normalize():f}"
+    return _with_unit(digits, unit)
+
+
+def format_exactly(value: Decimal, unit: str = "") -> str:
+    """The same of a decimal, with all of its digits but zeros at the end of decimals."""
+    size = value.copy_abs()
+    if not size:
+        return _with_unit("0", unit)
+    digits, letter, exponent = f"{value:e}".partition("e")
+    if _TINY <= size < _EXACT:
+        digits, letter, exponent = f"{value:f}", "", ""
+    if "." in digits:
+        digits = digits.rstrip("0").rstrip(".")
+    return _with_unit(digits + letter + exponent, unit)
+
+
+def _with_unit(digits: str, unit: str) -> str:
+    """A number's digits and its unit, on the side where people write it."""
     if unit in _PREFIXED:
-        return f"-{unit}{digits[1:]}" if value < 0 else unit + digits
+        return f"-{unit}{digits[1:]}" if digits.startswith("-") else unit + digits
     return digits + unit if unit in ("", "%") else f"{digits} {unit}"

@@ -70,7 +70,7 @@ def _number(final: FinalAnswer, question: str) -> Answer:
     number = read_number(stated, question)
     if number is None or (asks_for_identifier(question) and _GROUPS.search(stated)):
         return Answer("number", None, final.text)
-    return Answer("number", number.value, stated, number.unit)
+    return Answer("number", number.value, stated, number.unit, number.exact)
 
 
 def _list(final: FinalAnswer, question: str) -> Answer:

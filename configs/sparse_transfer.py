@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from .frozen import Frozen
+from .numbers import refuse_bool
 
 Keep = Literal["attention", "sentences", "last", "random", "small"]
 
@@ -33,3 +34,5 @@ class SparseTransfer(Frozen):
     share: float = Field(default=0.8, gt=0, le=1, allow_inf_nan=False)
     query: int = Field(default=-1, lt=0)
     keep: Keep = "attention"
+
+    _numbers_only = field_validator("layer", "share", "query", mode="before")(refuse_bool)

@@ -1,6 +1,7 @@
 """Which layers of a language model are meant, where some are asked for."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Literal
 
 from .errors import ModelError
@@ -23,12 +24,19 @@ def wanted_layers(layers: Layers, count: int, name: str) -> tuple[int, ...]:
         Without repetitions, in the order they are asked for.
 
     Raises:
-        ModelError: There is no such layer, or none is asked for.
+        ModelError: There is no such layer, none is asked for, or what is asked for is no layers.
     """
     if layers is None:
         return (max(1, round(count * _PAPER_LAYER / _PAPER_LAYERS)),)
     if layers == "all":
         return tuple(range(1, count + 1))
+    if not isinstance(layers, Sequence) or isinstance(layers, str):
+        raise ModelError(f"{layers!r} are no layers; name some of 1 to {count} in a list, or all.")
+    odd = [layer for layer in layers if isinstance(layer, bool) or not isinstance(layer, Integral)]
+    if odd:
+        raise ModelError(
+            f"{odd[0]!r} is no layer; a layer is a whole number, here of 1 to {count}."
+        )
     missing = [layer for layer in layers if layer not in range(1, count + 1)]
     if missing:
         raise ModelError(

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..answers import AnswerType
 from ..configs import list_prompts
+from ..configs.numbers import refuse_bool
 from .errors import MAIInputError
 from .state import Settings
 
@@ -126,6 +127,15 @@ class MAIContext(BaseModel):
         if not isinstance(values, Mapping):
             return values
         return {name: value for name, value in values.items() if value != ""}
+
+    _numbers_only = field_validator(
+        "sparse_layer",
+        "sparse_share",
+        "timeout",
+        *(f"max_tokens_{style}" for style in _LIMITS),
+        "free_text_overlap",
+        mode="before",
+    )(refuse_bool)
 
     @field_validator("prompts")
     @classmethod

@@ -9,6 +9,16 @@ from .tables import SOURCE_NAMES
 
 _COLORS = {"small": "#d98032", "large": "#3f6fb5"}
 
+# Where both lines are the same, the small model's is seen on both sides of the large one's.
+_LINES: dict[str, dict[str, Any]] = {
+    "small": {"linewidth": 4.0, "markersize": 8, "zorder": 2.1},
+    "large": {"linewidth": 1.5, "markersize": 4, "zorder": 2.2, "linestyle": "--"},
+}
+_ALL_TOKENS: dict[str, dict[str, Any]] = {
+    "small": {"linewidth": 3.0, "zorder": 2.1},
+    "large": {"linewidth": 1.0, "zorder": 2.2},
+}
+
 
 def plots(figures: AttentionFigures, title: str, layer: int) -> dict[str, bytes]:
     """Every plot.
@@ -79,13 +89,14 @@ def sparsity_figure(figures: AttentionFigures, title: str) -> Any:
             layers,
             [one.value for one in needed],
             marker="o",
-            markersize=4,
-            linestyle="-" if source == "small" else "--",  # one may lie on the other
             color=color,
             label=SOURCE_NAMES[source],
+            **_LINES[source],
         )
         axes.fill_between(layers, *_band(needed), color=color, alpha=0.2, linewidth=0)
-        axes.axhline(figures.tokens(source).value, color=color, linewidth=0.8, linestyle=":")
+        axes.axhline(
+            figures.tokens(source).value, color=color, linestyle=":", **_ALL_TOKENS[source]
+        )
     axes.set_ylim(bottom=0)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("layer")

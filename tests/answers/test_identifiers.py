@@ -95,10 +95,8 @@ def test_whole_numbers_of_any_length_agree_only_with_themselves(a, b):
     assert verdict(a, b, answer_type="number") in {"disagree", "abstain"}
 
 
-@given(st.from_regex(r"-?[0-9]{1,25}(\.[0-9]{1,9})?", fullmatch=True))
+@given(st.from_regex(r"-?[0-9]{1,25}(\.[0-9]{1,60})?", fullmatch=True))
 def test_no_digits_are_shown_that_were_not_written(text):
-    # Of more digits than a float holds, decimals are rounded to those that it holds.
-    assume("." not in text or sum(map(str.isdigit, text)) <= 15)
     shown = parse(text, "number").shown
     assert text.startswith(shown) or (float(text) == 0 and shown == "0")
 

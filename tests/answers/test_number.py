@@ -1,8 +1,13 @@
 """Reading numbers."""
 
-import pytest
+from dataclasses import replace
+from fractions import Fraction
 
-from langgraph_mai.answers import parse
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_mai.answers import agree, parse
 
 
 @pytest.mark.parametrize(
@@ -140,3 +145,60 @@ def test_fraction_is_a_percentage_only_where_a_share_is_asked_for():
     assert parse("3/4", "number", question="What fraction is red?").shown == "75%"
     assert parse("0.12", "number", question="What is the interest rate?").shown == "0.12"
     assert parse("0.12", "number", question="What is the share price?").shown == "0.12"
+
+
+DECIMALS = st.from_regex(r"-?(0|[1-9][0-9]{0,14})\.[0-9]{1,60}", fullmatch=True)
+FORMS = {
+    "{}": 1,
+    "{}%": 1,
+    "{} kg": 1,
+    "{} million": 10**6,
+    "{} trillion": 10**12,
+    "${}": 1,
+    "${}k": 1000,
+    "€{}m": 10**6,
+    "{}e12": 10**12,
+    "{}e-7": Fraction(1, 10**7),
+}
+
+
+@given(DECIMALS, st.sampled_from(sorted(FORMS)))
+def test_all_digits_that_were_written_are_shown(text, form):
+    unsigned = text.removeprefix("-")
+    answer = parse(text[: -len(unsigned)] + form.format(unsigned), "number")
+    digits = answer.shown.translate(dict.fromkeys(map(ord, "$€%kg ")))
+    assert Fraction(digits) == Fraction(text) * FORMS[form]
+    assert digits == "0" or "." not in digits or not digits.endswith("0")
+
+
+@given(DECIMALS.filter(lambda text: 0 < abs(float(text)) < 1))
+def test_a_share_is_shown_with_all_its_digits(text):
+    shown = parse(text, "number", question="What percentage is red?").shown
+    assert Fraction(shown.removesuffix("%")) == 100 * Fraction(text)
+
+
+@given(DECIMALS, DECIMALS)
+def test_digits_that_a_float_does_not_hold_change_no_agreement(a, b):
+    first, second = parse(a, "number"), parse(b, "number")
+    assert first == replace(first, exact=None)
+    assert agree(first, second) == agree(*(replace(one, exact=None) for one in (first, second)))
+    longer = f"{a}{'0' * 20}1"
+    assert agree(first, parse(longer, "number")) == "agree"
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("0.1234567890123456789", "0.1234567890123456789"),
+        ("-1234567890123.45678900", "-1234567890123.456789"),
+        ("1.234.567,890123456789012", "1234567.890123456789012"),
+        ("-$0.00", "$0"),
+        ("-0.0", "0"),
+        ("1e-400", "1e-400"),
+        ("2.50e-20", "2.5e-20"),
+        ("9100 trillion", "9.1e+15"),
+        ("1/3", "0.333333333333333"),
+    ],
+)
+def test_numbers_are_shown_as_they_were_written(output, shown):
+    assert parse(output, "number").shown == shown

@@ -76,6 +76,11 @@ def test_the_pairs_that_come_with_the_package():
         ),
         (PAIR | {"sparse": {"layers": 3}}, "unknown key 'sparse.layers'; write 'layer' if you"),
         (PAIR | {"sparse": {"share": 0}}, "'sparse.share': Input should be greater than 0"),
+        *(
+            (PAIR | {"sparse": {name: value}}, f"'sparse.{name}': must be a number, not true or")
+            for name in ("layer", "share", "query")
+            for value in (True, False)
+        ),
         (PAIR | {"sparse": {"keep": "best"}}, "'sparse.keep': Input should be 'attention', "),
         (PAIR | {"selecter": "small"}, "unknown key 'selecter'; write 'selector' if you mean"),
         (PAIR | {"selector": "large"}, "'selector': Input should be small, or a model with keys"),

@@ -1,8 +1,9 @@
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fakes import PROMPTS, models
@@ -241,6 +242,28 @@ def test_wrong_settings_are_refused_in_one_sentence(wrong, form):
     said = str(refused.value)
     assert said.startswith(f"The setting {next(iter(wrong))!r} cannot be used (")
     assert "\n" not in said
+
+
+NUMBERS = [
+    name
+    for name, field in MAIContext.model_fields.items()
+    if {int, float} & set(get_args(field.annotation))
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("form", ["object", "dict"])
+def test_true_and_false_are_no_numbers(name, value, form):
+    graph = made()[2]
+    sentence = (
+        f"The setting '{name}' cannot be used (must be a number, not true or false); "
+        "correct it or leave it out."
+    )
+    with pytest.raises(MAIInputError, match=f"^{re.escape(sentence)}"):
+        graph.invoke(
+            QUESTION, context={name: value} if form == "dict" else MAIContext(**{name: value})
+        )
 
 
 def test_the_highest_limit_can_be_kept_by_a_checkpointer(tmp_path):

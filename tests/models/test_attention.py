@@ -148,6 +148,13 @@ def test_the_event_loop(model):
         ({"layers": [5]}, "has no layer 5: its layers are 1 to 4"),
         ({"layers": [2, 0]}, "has no layer 0"),
         ({"layers": []}, "No layer is asked for"),
+        ({"layers": [True]}, "True is no layer; a layer is a whole number, here of 1 to 4"),
+        ({"layers": (2, False)}, "False is no layer"),
+        ({"layers": [2.0]}, "2.0 is no layer"),
+        ({"layers": ["2"]}, "'2' is no layer"),
+        ({"layers": True}, "True are no layers; name some of 1 to 4 in a list, or all"),
+        ({"layers": 2}, "2 are no layers"),
+        ({"layers": "last"}, "'last' are no layers"),
         ({"query": 0}, "not a position behind the stretch"),
         ({"query": -26}, "that is -1 to -25 here"),
         ({"span": (3, 3)}, "There is no stretch from 3 to 3"),
@@ -160,6 +167,7 @@ def test_what_is_not_there_is_said(model, asked, sentence):
     with pytest.raises(ModelError) as error:
         model.attention(ask(TEXT), asked.pop("span"), **asked)
     assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_prompt_longer_than_the_context(qwen_checkpoint):

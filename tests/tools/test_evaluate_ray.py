@@ -13,11 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from evaluations import results, stored_calls
 from ray_process import ENVIRONMENT, ray_process
 from typer.testing import CliRunner
 
 from langgraph_mai.benchmarks.evaluation import ray_engine
-from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME, CallStore
+from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME
 from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.tools.cli import app
 
@@ -37,20 +38,6 @@ def evaluated(run: Callable, *words: str) -> dict:
     code, out, err = run("evaluate", *words, "--json")
     assert code == 0, err
     return json.loads(out)
-
-
-def results(folder: Path) -> list[dict]:
-    """All results, without seconds and cached tokens, which differ from run to run."""
-    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-    for line in lines:
-        for call in line["calls"]:
-            call["seconds"] = call["cached_tokens"] = 0
-    return lines
-
-
-def stored(folder: Path) -> int:
-    with CallStore(folder) as store:
-        return sum(store.count_calls().values())
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +131,7 @@ def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(
     total = sum(said["calls_stored"].values())
     assert said["calls_made"] == total <= 4 * 10  # those that are asked alike are one call
     kill_evaluation(tmp_path, *own)
-    kept = stored(tmp_path)
+    kept = stored_calls(tmp_path)
     assert 0 < kept < total
     with ThreadPoolExecutor(1) as beside:
         killing = beside.submit(kill_replica, tmp_path)

@@ -1,0 +1,37 @@
+"""Evaluations of the built-in questions by `mai evaluate`, and what they leave in a folder."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from langgraph_mai.benchmarks.evaluation.call_store import CallStore
+from langgraph_mai.tools.cli import app
+
+FAST = ("--strategy", "mai", "--strategy", "large_direct")
+
+
+def mai(*words: str):
+    """The command in this process."""
+    return CliRunner().invoke(app, [*words])
+
+
+def evaluated(folder: Path, *words: str) -> dict:
+    """What an evaluation into a folder says."""
+    done = mai("evaluate", "shapes", "--out", str(folder), "--json", *words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def stored_calls(folder: Path) -> int:
+    with CallStore(folder) as store:
+        return sum(store.count_calls().values())
+
+
+def results(folder: Path) -> list[dict]:
+    """All results, without seconds and cached tokens, which differ from run to run."""
+    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    for line in lines:
+        for call in line["calls"]:
+            call["seconds"] = call["cached_tokens"] = 0
+    return lines
