@@ -70,7 +70,7 @@ _WORD = "|".join([*_WORDS, *_FACTOR_WORDS])
 _SIGN = r"(?:(?<![\w)])[-+](?=[\d.$€£¥₹])|\b(?:minus|negative) )?"
 _CURRENCY = r"(?:(?:\bUS ?)?[$€£¥₹] ?|\b(?:USD|EUR|GBP|INR|Rs\.?) )?"
 _NUMBER = re.compile(
-    rf"(?P<sign>{_SIGN})(?P<currency>{_CURRENCY})(?:"
+    rf"(?P<sign>{_SIGN})(?P<currency>{_CURRENCY})(?P<inner>(?<=[$€£¥₹])-(?=[\d.]))?(?:"
     # Not within a word, a list without blanks, a date, a time, or a name (COVID-19).
     r"(?<![\w^.])(?<!\d[,/:])(?<![A-Za-z]-)"
     rf"(?:(?P<over>\d{{1,3}})/(?P<under>\d{{1,3}})(?![/\d])|(?P<digits>{_DIGITS}))"
@@ -204,7 +204,8 @@ def _mention(text: str, match: re.Match[str]) -> NumberMention | None:
         coded_after = not scale and _CODE_AFTER.match(text, end)
         if coded_after or _CODE_BEFORE.search(before):
             return None
-    if match["sign"].strip().lower() in ("-", "minus", "negative"):
+    signs = (match["sign"].strip().lower(), match["inner"])
+    if not {"-", "minus", "negative"}.isdisjoint(signs):
         value = 0.0 - value  # Never the float -0.0.
         exact = exact and exact.copy_negate()
     return NumberMention(Number(value, currency or unit, exact), match.start(), end)

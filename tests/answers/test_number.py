@@ -202,3 +202,11 @@ def test_digits_that_a_float_does_not_hold_change_no_agreement(a, b):
 )
 def test_numbers_are_shown_as_they_were_written(output, shown):
     assert parse(output, "number").shown == shown
+
+
+@pytest.mark.parametrize("currency", "$€£¥₹")
+@pytest.mark.parametrize("written", ["-{}5.20", "{}-5.20", "minus {}5.20"])
+def test_a_sign_stands_before_or_behind_a_currency(currency, written):
+    answer = parse(written.format(currency), "number")
+    assert (answer.value, answer.unit, answer.shown) == (-5.2, currency, f"-{currency}5.2")
+    assert parse(f"It lost {currency}-5m.", "number").value == -5e6
