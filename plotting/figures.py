@@ -1,18 +1,42 @@
 """Figures and their PNG files, without a screen."""
 
 import io
+from math import ceil
 from typing import Any
 
 from ..configs import ConfigError
 
+PARTS_IN_A_ROW = 3
 
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+
+def new_parts(width: float, height: float, parts: int) -> tuple[Any, list[Any]]:
+    """An empty matplotlib figure of several parts, in rows of three.
+
+    Args:
+        width: Of a part, in inches.
+        height: Of a part, in inches.
+        parts: How many.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    columns = min(parts, PARTS_IN_A_ROW)
+    rows = ceil(parts / columns)
+    figure, grid = new_figure(width * columns, height * rows, columns, rows)
+    axes = list(grid.flat) if parts > 1 else [grid]
+    for unused in axes[parts:]:
+        unused.remove()
+    return figure, axes[:parts]
+
+
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:
     """An empty matplotlib figure and its axes.
 
     Args:
         width: In inches.
         height: In inches.
         columns: How many axes stand side by side; of more than one, an array is returned.
+        rows: How many of these stand above each other.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -28,7 +52,7 @@ def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]
         ) from error
     figure: Any = Figure(figsize=(width, height), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)  # it knows how large texts are
-    return figure, figure.subplots(1, columns)
+    return figure, figure.subplots(rows, columns)
 
 
 def png(figure: Any) -> bytes:

@@ -1,7 +1,8 @@
 """Names beside the points of a plot, where they cover nothing, and numbers along a log axis."""
 
 from collections.abc import Sequence
-from math import inf, log10
+from itertools import combinations
+from math import dist, inf, log10
 from typing import Any
 
 _SIDES = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -43,8 +44,12 @@ def label_points(
         Bbox([axes.transData.transform((x0, y0)), axes.transData.transform((x1, y1))]).padded(unit)
         for x0, y0, x1, y1 in bars
     ]
-    texts = []
-    for name, x, y in points:
+    texts: dict[int, Any] = {}
+    # From above, so that names of points that lie close stand in the order of the points.
+    for index in sorted(
+        range(len(points)), key=lambda index: (-points[index][2], points[index][1])
+    ):
+        name, x, y = points[index]
         text = axes.annotate(
             name,
             (x, y),
@@ -64,8 +69,41 @@ def label_points(
         # The first of the best, from near to far.
         best = min(((distance, side) for distance in _DISTANCES for side in _SIDES), key=disturbs)
         taken.append(_place(text, best, renderer))
-        texts.append(text)
-    return texts
+        texts[index] = text
+    made = [texts[index] for index in range(len(points))]
+    _untangle(made, places, renderer, unit)
+    return made
+
+
+def _untangle(texts: Sequence[Any], places: Sequence[Any], renderer: Any, unit: float) -> None:
+    """Exchange the places of two names where that makes the lines to their points shorter.
+
+    Args:
+        texts: The names.
+        places: Their points, in pixels.
+        renderer: Knows how large texts are.
+        unit: Pixels of a point of 1/72 inch.
+    """
+    for (one, here), (other, there) in combinations(zip(texts, places, strict=True), 2):
+        first, second = (_middle(text, renderer) for text in (one, other))
+        now = dist(here, first) + dist(there, second)
+        if dist(here, second) + dist(there, first) >= now - unit:
+            continue
+        (x, y), (other_x, other_y) = one.get_position(), other.get_position()
+        right, up = ((there - here) / unit).tolist()
+        sides = (one.get_ha(), one.get_va()), (other.get_ha(), other.get_va())
+        one.set_position((other_x + right, other_y + up))
+        other.set_position((x - right, y - up))
+        for text, (ha, va) in zip((other, one), sides, strict=True):
+            text.set(ha=ha, va=va)
+            text.update_positions(renderer)
+
+
+def _middle(text: Any, renderer: Any) -> tuple[float, float]:
+    from matplotlib.text import Text
+
+    box = Text.get_window_extent(text, renderer)
+    return (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
 
 
 def _place(text: Any, place: tuple[float, tuple[float, float]], renderer: Any) -> Any:

@@ -65,6 +65,29 @@ def plan_engines(
     return Plan(rate, used, rate / shrink, served)
 
 
+def is_overloaded(
+    strategy: str, workload: Workload, latencies: Latencies, serving: Serving
+) -> bool:
+    """Whether questions arrive faster than the engines answer them with full batches.
+
+    Args:
+        strategy: One of `graph.strategies.STRATEGIES`.
+        workload: Routes and tokens.
+        latencies: The pair's component latencies.
+        serving: Arrivals and engines; without a rate nothing is overloaded.
+    """
+    if serving.rate is None:
+        return False
+    needs = {
+        role: serving.rate * engine_seconds(strategy, workload, latencies, role, serving)
+        for role in latencies
+    }
+    engines = {"small": serving.small_engines, "large": serving.large_engines}
+    if serving.devices == 1 and sum(needs.values()) > max(engines.values()):
+        return True
+    return any(needs[role] > engines[role] for role in needs)
+
+
 def engine_seconds(
     strategy: str, workload: Workload, latencies: Latencies, role: Role, serving: Serving
 ) -> float:

@@ -65,7 +65,7 @@ def decoding_table(methods: Sequence[Method]) -> Table:
         ]
         for method in methods
     ]
-    return "Decoding, the demo pair (Table 12)", header, rows
+    return Table("decoding", "Decoding, the demo pair (Table 12)", header, rows)
 
 
 def decoding_records(methods: Sequence[Method]) -> list[Record]:

@@ -130,9 +130,9 @@ def paper_workloads() -> list[Workload]:
     ]
 
 
-def paper_names(small: str = SMALL, large: str = LARGE) -> dict[str, Role]:
+def paper_names(small: str | None = SMALL, large: str | None = LARGE) -> dict[str, Role]:
     """The roles of a pair by the names of its models."""
-    return {small: "small", large: "large"}
+    return {small or SMALL: "small", large or LARGE: "large"}
 
 
 def _drafting() -> Drafting:

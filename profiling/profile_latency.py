@@ -1,7 +1,7 @@
 """From the rows of a profile to the component latencies that the simulator takes."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from .errors import ProfilingInputError
@@ -17,9 +17,10 @@ def profile_latency(
 ) -> ModelLatency:
     """Component latencies of a model.
 
-    The time to first token of a profile includes the vision encoder and the first token; a decode
-    step is taken off, because the simulator counts every output token as one. Where noise made a
-    longer prompt the faster one, both get the time between (isotonic regression).
+    Reading a prompt is preparing its picture (where that was measured) and the time to first token,
+    which includes the vision encoder and the first token; a decode step is taken off, because the
+    simulator counts every output token as one. Where noise made a longer prompt the faster one,
+    both get the time between (isotonic regression).
 
     Args:
         rows: Rows of `profile.csv`.
@@ -39,7 +40,11 @@ def profile_latency(
             f"The profile of {model!r} lacks the rows of ttft or decode at batch 1."
         )
     step = _step(decoded)
-    return ModelLatency(model, _prefill(first, step), step, batch_slope=_batch_slope(own, step))
+    prepared = {
+        row.image_side: row.median_ms or 0.0 for row in alone if row.component == "preprocess"
+    }
+    prefill = _prefill(first, step, prepared)
+    return ModelLatency(model, prefill, step, batch_slope=_batch_slope(own, step))
 
 
 def measured_one_way(
@@ -73,13 +78,16 @@ def measured_one_way(
     return own
 
 
-def _prefill(first: Sequence[ProfileRow], step: float) -> tuple[tuple[int, float], ...]:
+def _prefill(
+    first: Sequence[ProfileRow], step: float, prepared: Mapping[int, float]
+) -> tuple[tuple[int, float], ...]:
     """Seconds by prompt tokens; more tokens never take less."""
     from scipy.optimize import isotonic_regression
 
     times: dict[int, list[float]] = defaultdict(list)
     for row in first:
-        times[row.input_tokens].append((row.median_ms or 0.0) / 1000 - step)
+        milliseconds = (row.median_ms or 0.0) + prepared.get(row.image_side, 0.0)
+        times[row.input_tokens].append(milliseconds / 1000 - step)
     sizes = sorted(times)
     means = [max(0.0, fmean(times[tokens])) for tokens in sizes]
     fitted = isotonic_regression(means, weights=[float(len(times[tokens])) for tokens in sizes])

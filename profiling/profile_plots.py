@@ -13,6 +13,7 @@ from .profile_rows import ProfileRow
 _CALLS = {"S": (0, 2), "R": (0, 256), "transfer": (256, 2)}
 """Tokens read beyond the prompt, and tokens written, in a typical call of each kind."""
 _COMPONENTS = ("preprocess", "vision", "prefill", "decode")
+_MANY_MILLISECONDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,9 @@ def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
         above = [(row.high_ms or m) - m for m, row in zip(middle, line, strict=True)]
         counts = [row.output_tokens for row in line]
         axes.errorbar(counts, middle, yerr=[below, above], marker="o", capsize=3, label=label)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_title("Decoding after the smallest prompt")
     axes.set_xlabel("output tokens")
     axes.set_ylabel("decoding (ms)")
     axes.legend()
@@ -96,18 +100,25 @@ def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
 
 def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
     """Stacked components of typical calls, a bar a model and kind."""
-    figure, axes = new_figure(8, 0.5 * len(bars) + 1.7)
+    figure, axes = new_figure(8, 0.42 * len(bars) + 2.0)
     names = [f"{name} *" if bar.extrapolated else name for name, bar in bars.items()]
+    longest = max(sum(bar.milliseconds) for bar in bars.values())
+    unit, scale = ("seconds", 1000.0) if longest > _MANY_MILLISECONDS else ("milliseconds", 1.0)
     left = [0.0] * len(bars)
     for index, component in enumerate(_COMPONENTS):
-        widths = [bar.milliseconds[index] for bar in bars.values()]
+        widths = [bar.milliseconds[index] / scale for bar in bars.values()]
         axes.barh(names, widths, left=left, label=component)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
-    axes.set_xlabel("milliseconds")
+    axes.set_xlabel(unit)
+    told = ", ".join(
+        f"{call} writes {written} tokens" + (f" and reads {read} more" if read else "")
+        for call, (read, written) in _CALLS.items()
+    )
     if any(bar.extrapolated for bar in bars.values()):
-        axes.set_title("* more tokens than were measured: continued from there", fontsize=9)
-    axes.legend()
+        told += "\n* more tokens than were measured: continued from there"
+    figure.suptitle(told, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=len(_COMPONENTS), fontsize=8, frameon=False)
     return png(figure)
 
 
@@ -132,7 +143,7 @@ def _prompt(row: ProfileRow) -> tuple[int, int]:
 def _parts(
     latency: ModelLatency, seen: Mapping[Any, float], prompt: int, written: int
 ) -> tuple[float, ...]:
-    vision = seen.get("vision", 0.0)
-    prefill = max(0.0, latency.prefill_seconds(prompt) * 1000 - vision)
+    prepared, vision = seen.get("preprocess", 0.0), seen.get("vision", 0.0)
+    prefill = max(0.0, latency.prefill_seconds(prompt) * 1000 - prepared - vision)
     decode = latency.seconds_per_token * written * 1000
-    return seen.get("preprocess", 0.0), vision, prefill, decode
+    return prepared, vision, prefill, decode

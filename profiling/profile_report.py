@@ -7,7 +7,7 @@ from ..records.record import Record, write_records
 from .paper_tables import table
 from .profile_plots import profile_plots
 from .profile_rows import ProfileRow
-from .tables import Table, markdown_table
+from .tables import Table
 
 _TITLES = {
     "preprocess": "Vision preprocessing (Table 1)",
@@ -20,7 +20,7 @@ _TITLES = {
 def write_profile(
     rows: Sequence[ProfileRow], folder: Path, more: Sequence[tuple[Table, list[Record]]] = ()
 ) -> None:
-    """Write `profile.json`, `profile.md`, `decode.png` and `components.png`.
+    """Write `profile.json`, `profile.md`, the other tables as CSV, and the plots.
 
     Args:
         rows: What was measured and skipped.
@@ -30,6 +30,8 @@ def write_profile(
     figures = [figure for _, added in more for figure in added]
     write_records(folder / "profile.json", [*records(rows), *figures])
     text = markdown(rows, [added for added, _ in more])
+    for added, _ in more:
+        added.write(folder)
     (folder / "profile.md").write_text(text, encoding="utf-8")
     for name, drawn in profile_plots(rows).items():
         (folder / f"{name}.png").write_bytes(drawn)
@@ -48,9 +50,10 @@ def records(rows: Sequence[ProfileRow]) -> list[Record]:
         sizes = f"batch{row.batch}.side{row.image_side}.query{row.query_tokens}"
         what = f"{'.'.join(_way(row))}.{row.attention}.{row.component}"
         name = f"{what}.{sizes}.out{row.output_tokens}"
-        found.append(Record(name, row.median_ms, "ms", row.low_ms, row.high_ms))
+        median, low, high = (round(one, 4) for one in (row.median_ms, row.low_ms, row.high_ms))
+        found.append(Record(name, median, "ms", low, high))
         if row.share is not None:
-            found.append(Record(f"{name}.floor_share", row.share, "share"))
+            found.append(Record(f"{name}.floor_share", round(row.share, 4), "share"))
     return found
 
 
@@ -64,24 +67,26 @@ def tables(rows: Sequence[ProfileRow]) -> list[Table]:
     for component, title in _TITLES.items():
         shown = [row for row in rows if row.component == component and row.median_ms]
         if shown:
-            found.append((title, header, [_cells(row, published) for row in shown]))
+            cells = [_cells(row, published) for row in shown]
+            found.append(Table(component, title, header, cells).filled())
     skipped = [_skipped(row) for row in rows if row.skipped]
     if skipped:
         why = ["model", "backend", "batch", "component", "side", "query, output tokens", "why"]
-        found.append(("Skipped", why, skipped))
+        found.append(Table("skipped", "Skipped", why, skipped))
     rates = [
         [*way, f"{gflops:,.0f}", f"{gigabytes:,.1f}"]
         for way, (gflops, gigabytes) in _rates(rows).items()
     ]
     if rates:
         measured = ["model", "backend", "dtype", "matrix products (GFLOP/s)", "copies (GB/s)"]
-        found.append(("What this machine can do, behind the floors", measured, rates))
+        title = "What this machine can do, behind the floors"
+        found.append(Table("machine", title, measured, rates))
     return found
 
 
 def markdown(rows: Sequence[ProfileRow], more: Sequence[Table] = ()) -> str:
     """The tables as Markdown."""
-    parts = ["# Component latency", *(markdown_table(shown) for shown in [*tables(rows), *more])]
+    parts = ["# Component latency", *(shown.markdown() for shown in [*tables(rows), *more])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ..graph.strategies import STRATEGIES
 from .advice import Advice, advise
 from .break_even import BreakEven, break_even
-from .capacity import Plan, plan_engines
+from .capacity import Plan, is_overloaded, plan_engines
 from .latency import Latencies
 from .serving import Served, Serving, simulate_serving
 from .totals import Settings, output_tokens, priced, total_seconds
@@ -76,11 +76,20 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class ServedTotals:
-    """One strategy on one workload under many questions at once."""
+    """One strategy on one workload under many questions at once.
+
+    Attributes:
+        workload: Its name.
+        strategy: Its name.
+        served: What came of it.
+        overloaded: Whether questions arrive faster than full batches answer them, so that the
+            longer they arrive the longer they wait.
+    """
 
     workload: str
     strategy: str
     served: Served
+    overloaded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,8 @@ class Simulation:
     """What `mai simulate` finds.
 
     Attributes:
-        latencies: What it computes with.
+        inputs: What it computes with, in words.
+        latencies: The pair's component latencies.
         serving: Arrivals and engines of `served`.
         totals: Alone, by workload and strategy.
         served: Under load, by workload and strategy.
@@ -100,6 +110,7 @@ class Simulation:
         components: What the predictions of `timed` are made of.
     """
 
+    inputs: list[str]
     latencies: Latencies
     serving: Serving
     totals: list[Totals]
@@ -126,6 +137,7 @@ def simulate(
     latencies: Latencies,
     serving: Serving,
     *,
+    inputs: Sequence[str] = (),
     floor: float | None = None,
     plan_rate: float | None = None,
 ) -> Simulation:
@@ -135,16 +147,23 @@ def simulate(
         workloads: Benchmarks with routes and tokens.
         latencies: The pair's component latencies.
         serving: Arrivals and engines.
+        inputs: What these are, in words.
         floor: Score that the advice must reach, None for the large model's reasoning.
         plan_rate: Questions a second to plan engines for.
     """
     runs = [(workload, name) for workload in workloads for name in priced(STRATEGIES, workload)]
     return Simulation(
+        inputs=list(inputs),
         latencies=latencies,
         serving=serving,
         totals=[_totals(name, workload, latencies) for workload, name in runs],
         served=[
-            ServedTotals(workload.name, name, simulate_serving(name, workload, latencies, serving))
+            ServedTotals(
+                workload.name,
+                name,
+                simulate_serving(name, workload, latencies, serving),
+                is_overloaded(name, workload, latencies, serving),
+            )
             for workload, name in runs
         ],
         break_even={

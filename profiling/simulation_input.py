@@ -19,9 +19,12 @@ from .paper_tables import (
     paper_workloads,
 )
 from .profile_latency import profile_latency
-from .profile_rows import read_rows
+from .profile_rows import ProfileRow, read_rows
 from .workload import Workload
 from .workload_rows import RoutesRow, TokensRow, workload_of
+
+PAIR = 2
+"""Models of a pair."""
 
 Row = TypeVar("Row", RoutesRow, TokensRow)
 
@@ -45,8 +48,9 @@ def read_latencies(
 
     Args:
         profile: Folder that `mai profile` wrote, None for the paper's tables.
-        small: Which of its models is the small one, None for the first.
-        large: Which one is the large one, None for the last.
+        small: Which of its models is the small one; may be None where it holds two, of which the
+            one that writes faster is the small one.
+        large: Which one is the large one, likewise.
         backend: Whose rows of the profile are meant, None if each model was measured on one.
 
     Raises:
@@ -60,16 +64,39 @@ def read_latencies(
             f"There is no profile.csv in {str(profile)!r}; write one with mai profile --out."
         )
     rows = read_rows(path)
-    models = list(dict.fromkeys(row.model for row in rows if backend in {None, row.backend}))
-    if len(models) < 2 and not (small and large):
+    models = _measured_models(rows, backend)
+    if len(models) < PAIR and not (small and large):
         raise ProfilingInputError(
-            f"The profile {str(profile)!r} holds {len(models)} model, and a pair needs two; "
-            "profile the other one into the same folder."
+            f"The profile {str(profile)!r} holds {len(models)} measured model, and a pair needs "
+            "two; profile the other one into the same folder."
         )
-    return {
-        "small": profile_latency(rows, small or models[0], backend),
-        "large": profile_latency(rows, large or models[-1], backend),
-    }
+    if len(models) > PAIR and not (small and large):
+        raise ProfilingInputError(
+            f"The profile {str(profile)!r} holds {len(models)} models ({', '.join(models)}); name "
+            "the two of a pair with --small and --large."
+        )
+    if small and large:
+        return {
+            "small": profile_latency(rows, small, backend),
+            "large": profile_latency(rows, large, backend),
+        }
+    known = {model: profile_latency(rows, model, backend) for model in models}
+    for name in filter(None, (small, large)):
+        if name not in known:
+            raise ProfilingInputError(
+                f"The profile {str(profile)!r} has no measured model {name!r}, only "
+                f"{', '.join(known)}."
+            )
+    faster, slower = sorted(known, key=lambda model: known[model].seconds_per_token)
+    if small == slower or large == faster:
+        faster, slower = slower, faster
+    return {"small": known[faster], "large": known[slower]}
+
+
+def _measured_models(rows: Sequence[ProfileRow], backend: str | None) -> list[str]:
+    return list(
+        dict.fromkeys(row.model for row in rows if row.median_ms and backend in {None, row.backend})
+    )
 
 
 def read_workloads(
@@ -87,6 +114,9 @@ def read_workloads(
         ProfilingInputError: A file that is missing or not of that form.
     """
     names = paper_names(small or SMALL, large or LARGE)
+    if tokens is None:  # the names may be those of a profile alone
+        known = {row.model for row in paper_tokens()}
+        names = paper_names(small if small in known else SMALL, large if large in known else LARGE)
     if routes is None and tokens is None and names == paper_names():
         return paper_workloads()
     named = PairNames(small, large)

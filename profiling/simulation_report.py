@@ -1,43 +1,35 @@
 """A simulation as tables, figures for programs, and files."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..records.record import Record, write_records
 from .advice import Advice
+from .capacity import SIMULATED_ENGINES, UTILIZATION
 from .latency import ROLES
-from .paper_comparison import (
-    Compared,
-    batched_question_seconds,
-    compare_with_paper,
-    contradictions,
-)
-from .paper_decoding import compare_decoding_with_paper
+from .paper_comparison import batched_question_seconds, contradictions
+from .paper_report import paper_records, paper_tables
+from .paper_tables import DECODED
 from .serving import Served
 from .simulation import ServedTotals, Simulation
 from .simulation_plots import simulation_plots
-from .tables import Table, markdown_table
+from .tables import Table, seconds_text
 from .validation_report import validation_records, validation_tables
 
 
 def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> None:
-    """Write `simulate.json`, `simulate.md`, `totals.csv`, `serving.csv` and the plots.
+    """Write `simulate.json`, `simulate.md`, each table as CSV, and the plots.
 
     Args:
         simulation: What was found.
         folder: Where to write, made if needed.
-        paper: Whether it was fed with the paper's tables; then Table 11 is compared.
+        paper: Whether it was fed with the paper's tables; then Tables 11 and 12 are compared.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_records(folder / "simulate.json", records(simulation, paper=paper))
     (folder / "simulate.md").write_text(markdown(simulation, paper=paper), encoding="utf-8")
-    for name, (_, header, rows) in {
-        "totals": _totals_table(simulation),
-        "serving": _serving_table(simulation, paper=paper),
-    }.items():
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([header, *rows])
+    for table in tables(simulation, paper=paper):
+        table.write(folder)
     for name, drawn in simulation_plots(simulation.totals).items():
         (folder / f"{name}.png").write_bytes(drawn)
 
@@ -52,38 +44,41 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
     if simulation.plans:
         found.append(_plan_table(simulation))
     found += validation_tables(simulation)
-    return [*_paper_tables(), *found] if paper else found
+    return [*paper_tables(), *found] if paper else found
 
 
 def markdown(simulation: Simulation, *, paper: bool) -> str:
     """Everything as Markdown."""
-    parts = [markdown_table(found) for found in tables(simulation, paper=paper)]
-    parts.append("## Advice\n\n" + "\n".join(f"- {one}" for one in simulation.advice))
+    parts = [_list("What it computes with", simulation.inputs)]
+    parts += [found.markdown() for found in tables(simulation, paper=paper)]
+    parts.append(_list("Advice", [str(one) for one in simulation.advice]))
     if paper:
-        said = "\n".join(f"- {line}" for line in contradictions())
-        parts.append(f"## Figures of the paper that contradict each other\n\n{said}")
+        parts.append(_list("Figures of the paper that contradict each other", contradictions()))
     return "# Simulation\n\n" + "\n\n".join(parts) + "\n"
 
 
 def records(simulation: Simulation, *, paper: bool) -> list[Record]:
     """Everything as flat figures."""
-    found: list[Record] = []
+    found = [Record(f"input.{index}", line, "text") for index, line in enumerate(simulation.inputs)]
     for row in simulation.totals:
         name = f"{row.workload}.{row.strategy}"
         for key, seconds in (("total", row.seconds), ("total_fast", row.fast_seconds)):
             found.append(Record(f"{name}.{key}", round(seconds, 3), "s", questions=row.questions))
+        found.append(Record(f"{name}.output_tokens", round(row.output_tokens, 2), "tokens"))
+        full = simulation.seconds(row.workload, "full_transfer")
+        if full:
+            found.append(Record(f"{name}.speedup", round(full / row.seconds, 4), "ratio"))
+        if row.score is not None:
+            found.append(Record(f"{name}.score", row.score, "%"))
     for served in simulation.served:
-        name, outcome = f"{served.workload}.{served.strategy}", served.served
-        found += [
-            Record(f"{name}.served", round(outcome.rate, 3), "questions/s"),
-            Record(f"{name}.median_wait", round(outcome.quantile(0.5), 3), "s"),
-            Record(f"{name}.p95_wait", round(outcome.quantile(0.95), 3), "s"),
-        ]
+        found += _served_records(f"{served.workload}.{served.strategy}", served.served)
     for (workload, strategy), plan in simulation.plans.items():
+        name = f"{workload}.{strategy}"
         found += [
-            Record(f"{workload}.{strategy}.{role}_engines", count, "engines")
+            Record(f"{name}.{role}_engines", count, "engines")
             for role, count in plan.engines.items()
         ]
+        found += _served_records(f"{name}.plan", plan.served)
     found += validation_records(simulation)
     for workload, even in simulation.break_even.items():
         for key, point, unit in (
@@ -94,7 +89,7 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
         ):
             found.append(Record(f"{workload}.break_even.{key}", point, unit))
     found += advice_records(simulation.advice)
-    return found + (_paper_records() if paper else [])
+    return found + (paper_records() if paper else [])
 
 
 def advice_records(advice: Sequence[Advice]) -> list[Record]:
@@ -118,84 +113,14 @@ def advice_records(advice: Sequence[Advice]) -> list[Record]:
     return found
 
 
-def _paper_records() -> list[Record]:
-    found: list[Record] = []
-    for row in compare_with_paper():
-        for key, value, unit in (
-            ("full_transfer.predicted", row.full_transfer, "s"),
-            ("full_transfer.published", row.paper_full_transfer, "s"),
-            ("mai.predicted", row.mai, "s"),
-            ("mai.published", row.paper_mai, "s"),
-            ("speedup.predicted", row.speedup, "ratio"),
-            ("speedup.published", row.paper_speedup, "ratio"),
-            ("reasoning_ratio.disputed", row.implied_ratio, "ratio"),
-            ("reasoning_ratio.all", row.implied_full_ratio, "ratio"),
-        ):
-            found.append(Record(f"table11.{row.benchmark}.{key}", round(value, 4), unit))
-    for method in compare_decoding_with_paper():
-        for key, value, unit in (
-            ("total.predicted", method.seconds, "s"),
-            ("total.published", method.paper_seconds, "s"),
-            ("speedup.predicted", method.speedup, "ratio"),
-            ("speedup.published", method.paper_speedup, "ratio"),
-        ):
-            found.append(Record(f"table12.{method.strategy}.{key}", round(value, 4), unit))
-    found += [
-        Record(f"contradiction.{index}", line, "text")
-        for index, line in enumerate(contradictions())
-    ]
-    return found
-
-
-def _paper_tables() -> list[Table]:
-    header = ["benchmark", "full transfer (s)", "paper", "MAI (s)", "paper", "speedup", "paper"]
-    header += ["R on disputed / mean", "R on all / mean", "MAI at the latter (s)", "overlapped"]
-    rows = [_compared(row) for row in compare_with_paper()]
-    decoding = ["method", "total (s)", "paper", "speedup", "paper"]
-    methods = [
-        [
-            method.strategy,
-            _against(method.seconds, method.paper_seconds),
-            f"{method.paper_seconds:,.0f}",
-            f"{method.speedup:.2f} ({method.speedup / method.paper_speedup - 1:+.1%})",
-            f"{method.paper_speedup:.2f}",
-        ]
-        for method in compare_decoding_with_paper()
-    ]
-    return [
-        ("Table 11 from Tables 3, 4, 5 and 10", header, rows),
-        (
-            "Table 12 (one by one) from Tables 3, 4, 5 and its accept rate",
-            decoding,
-            methods,
-        ),
-    ]
-
-
-def _compared(row: Compared) -> list[str]:
-    return [
-        row.benchmark,
-        _against(row.full_transfer, row.paper_full_transfer),
-        f"{row.paper_full_transfer:,.0f}",
-        _against(row.mai, row.paper_mai),
-        f"{row.paper_mai:,.0f}",
-        f"{row.speedup:.2f} ({row.speedup / row.paper_speedup - 1:+.1%})",
-        f"{row.paper_speedup:.2f}",
-        f"{row.implied_ratio:.2f}",
-        f"{row.implied_full_ratio:.2f}",
-        f"{row.mai_at_ratio:,.0f}",
-        f"{row.overlapped_speedup:.1f}",
-    ]
-
-
-def _against(value: float, published: float) -> str:
-    return f"{value:,.0f} ({value / published - 1:+.1%})"
+def _list(title: str, lines: Sequence[str]) -> str:
+    return f"## {title}\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def _totals_table(simulation: Simulation) -> Table:
     header = ["benchmark", "strategy", "questions", "total (s)", "s a question"]
-    header += ["output tokens", "score"]
-    header += ["faster than full transfer", "overlap and prefix reuse (s)"]
+    header += ["output tokens", "score (%)"]
+    header += ["faster than full transfer", "with overlap and prefix reuse (s)"]
     rows = []
     for row in simulation.totals:
         full = simulation.seconds(row.workload, "full_transfer")
@@ -204,49 +129,70 @@ def _totals_table(simulation: Simulation) -> Table:
                 row.workload,
                 row.strategy,
                 str(row.questions),
-                f"{row.seconds:.1f}",
-                f"{row.seconds / row.questions:.3f}",
+                seconds_text(row.seconds),
+                f"{row.seconds / row.questions:.4f}",
                 f"{row.output_tokens:.1f}",
-                "" if row.score is None else f"{row.score:g}",
+                "" if row.score is None else f"{row.score:.1f}",
                 f"{full / row.seconds:.2f}" if full else "",
-                f"{row.fast_seconds:.1f}",
+                seconds_text(row.fast_seconds),
             ]
         )
-    return "One question after the other", header, rows
+    return Table("totals", "One question after the other", header, rows).filled()
 
 
 def _serving_table(simulation: Simulation, *, paper: bool) -> Table:
     serving = simulation.serving
     published = batched_question_seconds() if paper else {}
     how = f"{serving.rate:g} a second" if serving.rate else f"{serving.concurrency} at a time"
-    title = f"{serving.questions} questions, {how}, batches up to {serving.batch_limit}"
-    header = ["benchmark", "strategy", "questions/s", "median wait (s)", "p95 wait (s)"]
-    header += ["small busy", "large busy", "small batch", "large batch", "Table 12 (questions/s)"]
+    title = (
+        f"{serving.questions} questions, {how}, batches up to {serving.batch_limit}; "
+        "responses are from arrival to answer"
+    )
+    header = ["benchmark", "strategy", "questions/s", "median response (s)", "p95 response (s)"]
+    header += ["keeps up", "small busy (%)", "large busy (%)", "small batch", "large batch"]
+    header += ["Table 12 (questions/s)"]
     rows = [
-        [row.workload, row.strategy, *_served(row.served), _table12(published, row)]
+        [
+            row.workload,
+            row.strategy,
+            *_response(row.served),
+            "" if not serving.rate else "no" if row.overloaded else "yes",
+            *(f"{100 * row.served.busy[role]:.0f}" for role in ROLES),
+            *(f"{row.served.batch[role]:.1f}" for role in ROLES),
+            _table12(published, row),
+        ]
         for row in simulation.served
     ]
-    return title, header, rows
+    return Table("serving", title, header, rows).filled()
 
 
 def _table12(published: dict[str, float], row: ServedTotals) -> str:
-    seconds = published.get(row.strategy) if row.workload == "ChartQA" else None
+    seconds = published.get(row.strategy) if row.workload == DECODED else None
     return f"{1 / seconds:.2f}" if seconds else ""
 
 
-def _served(served: Served) -> list[str]:
-    return [
-        f"{served.rate:.2f}",
-        f"{served.quantile(0.5):.2f}",
-        f"{served.quantile(0.95):.2f}",
-        *(f"{served.busy[role]:.0%}" for role in ROLES),
-        *(f"{served.batch[role]:.1f}" for role in ROLES),
+def _response(served: Served) -> list[str]:
+    waits = (served.quantile(0.5), served.quantile(0.95))
+    return [f"{served.rate:.2f}", *(f"{wait:.3g}" for wait in waits)]
+
+
+def _served_records(name: str, served: Served) -> list[Record]:
+    found = [
+        Record(f"{name}.served", round(served.rate, 3), "questions/s"),
+        Record(f"{name}.median_response", round(served.quantile(0.5), 4), "s"),
+        Record(f"{name}.p95_response", round(served.quantile(0.95), 4), "s"),
     ]
+    for role in ROLES:
+        found += [
+            Record(f"{name}.{role}_busy", round(served.busy[role], 4), "share"),
+            Record(f"{name}.{role}_batch", round(served.batch[role], 2), "sequences"),
+        ]
+    return found
 
 
 def _plan_table(simulation: Simulation) -> Table:
-    header = ["benchmark", "strategy", "rate", "small engines", "large engines"]
-    header += ["simulated rate", "median wait (s)", "p95 wait (s)"]
+    header = ["benchmark", "strategy", "questions/s", "small engines", "large engines"]
+    header += ["simulated share of them", "median response (s)", "p95 response (s)"]
     rows = [
         [
             workload,
@@ -254,18 +200,21 @@ def _plan_table(simulation: Simulation) -> Table:
             f"{plan.rate:g}",
             str(plan.engines["small"]),
             str(plan.engines["large"]),
-            f"{plan.simulated_rate:.1f}",
-            f"{plan.served.quantile(0.5):.2f}",
-            f"{plan.served.quantile(0.95):.2f}",
+            f"{plan.simulated_rate / plan.rate:.3g}",
+            *_response(plan.served)[1:],
         ]
         for (workload, strategy), plan in simulation.plans.items()
     ]
-    return "Engines for a stream of questions", header, rows
+    title = (
+        f"Engines for a stream of questions, {UTILIZATION:.0%} busy; simulated with at most "
+        f"{SIMULATED_ENGINES} of a kind, at the same share of the rate"
+    )
+    return Table("plan", title, header, rows)
 
 
 def _break_even_table(simulation: Simulation) -> Table:
-    header = ["benchmark", "against", "disputed", "break-even", "R tokens", "break-even"]
-    header += ["small / large tokens/s", "break-even", "accept rate", "of use from"]
+    header = ["benchmark", "MAI against", "disputed", "slower from", "R tokens", "slower from R"]
+    header += ["small / large tokens/s", "slower below", "accept rate", "a draft pays from"]
     rows = [
         [
             name,
@@ -273,7 +222,7 @@ def _break_even_table(simulation: Simulation) -> Table:
             f"{even.disputed_now:.1%}",
             "-" if even.disputed is None else f"{even.disputed:.1%}",
             f"{even.reasoning_now:.0f}",
-            "-" if even.reasoning is None else f"{even.reasoning:,.0f}",
+            "-" if even.reasoning is None else f"{even.reasoning:.0f}",
             f"{even.speed_ratio_now:.2f}",
             "-" if even.speed_ratio is None else f"{even.speed_ratio:.2f}",
             "" if even.accept_rate_now is None else f"{even.accept_rate_now:.1%}",
@@ -281,5 +230,5 @@ def _break_even_table(simulation: Simulation) -> Table:
         ]
         for name, even in simulation.break_even.items()
     ]
-    title = "Where MAI takes as long as the large model's reasoning, and drafts begin to save time"
-    return f"{title} (-: nowhere)", header, rows
+    title = "From where on MAI is slower than the large model's own reasoning (-: nowhere)"
+    return Table("break_even", title, header, rows)

@@ -13,8 +13,10 @@ def validation_tables(simulation: Simulation) -> list[Table]:
         return []
     busy = "The same in the processor's time, which a busy machine changes little"
     return [
-        _timed_table("The demo pair on this machine, timed and predicted", simulation.timed),
-        _timed_table(busy, simulation.timed_by_processor),
+        _timed_table(
+            "validation", "The demo pair on this machine, timed and predicted", simulation.timed
+        ),
+        _timed_table("validation_processor", busy, simulation.timed_by_processor),
         _components_table(simulation),
     ]
 
@@ -47,7 +49,7 @@ def validation_records(simulation: Simulation) -> list[Record]:
     return found
 
 
-def _timed_table(title: str, totals: Sequence[TimedTotal]) -> Table:
+def _timed_table(name: str, title: str, totals: Sequence[TimedTotal]) -> Table:
     header = ["strategy", "questions", "measured (s)", "predicted (s)", "predicted / measured"]
     header += ["95% interval"]
     rows = [
@@ -61,7 +63,7 @@ def _timed_table(title: str, totals: Sequence[TimedTotal]) -> Table:
         ]
         for row in totals
     ]
-    return title, header, rows
+    return Table(name, title, header, rows)
 
 
 def _components_table(simulation: Simulation) -> Table:
@@ -73,4 +75,5 @@ def _components_table(simulation: Simulation) -> Table:
         shown = [f"{value:.3f}" for value in values]
         unit = "ms" if seconds else part.unit
         rows.append([part.name, f"{shown[0]} {unit}", f"{shown[1]} to {shown[2]}"])
-    return "What the predictions of the wall clock are made of", header, rows
+    title = "What the predictions of the wall clock are made of"
+    return Table("validation_components", title, header, rows)

@@ -228,7 +228,6 @@ def _time(
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
     from ..benchmarks.evaluation.evaluate import claimed
-    from ..benchmarks.evaluation.machine_load import machine_load
     from ..benchmarks.evaluation.timed import time_strategies
     from ..benchmarks.evaluation.timing import (
         TIMED_FILE,
@@ -238,6 +237,7 @@ def _time(
     )
     from ..benchmarks.evaluation.variants import Variant
     from ..records.json_files import write_json, write_lines
+    from ..records.machine_load import machine_load
     from ..records.run_record import write_run_record
 
     graphs = {
@@ -277,11 +277,8 @@ def _time(
         folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
     )
     for when, one in load.items():
-        if one.is_busy:
-            progress.note(
-                f"Other programs kept {one.busy_cores:.1f} of {one.cores} cores at work {when} the "
-                "timing; measure on an idle machine."
-            )
+        if sentence := one.warning(f"{when} the timing"):
+            progress.note(sentence)
     return done | {"timing": records}
 
 

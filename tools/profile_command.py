@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,7 +68,8 @@ def profile(
     decoding: Annotated[
         int | None,
         typer.Option(
-            help="Also time the demo pair on so many questions: large R, speculative, MAI."
+            help="Time the demo pair on so many questions: large R, speculative, MAI; nothing "
+            "else, unless models or sizes are named too."
         ),
     ] = None,
     out: Annotated[
@@ -94,9 +95,11 @@ def profile(
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
+    from ..profiling.doubts import impossible
     from ..profiling.grid import Grid
     from ..profiling.profile_report import records, tables, write_profile
     from ..profiling.profile_rows import ProfileFile
+    from ..records.machine_load import machine_load
     from ..records.run_record import write_run_record
     from .rendering import show_table
 
@@ -111,19 +114,28 @@ def profile(
     ]
     if for_engine and not any(target.backend == "vllm" for target in targets):
         raise UsageError("--engine sets options of vLLM's engine; add --backend vllm.")
+    only_decoding = decoding and not any((model, pair, backend, *sizes.values()))
+    load = {"before": machine_load()}
     with _folder(out) as folder:
         file = ProfileFile(folder)
-        _measure(targets, grid, file)
+        if not only_decoding:
+            _measure(targets, grid, file, out)
         more = [_compare_decoding(decoding, folder)] if decoding else []
+    load["after"] = machine_load()
+    busy = [one.warning(f"{when} the measurement") for when, one in load.items()]
+    for sentence in [*filter(None, busy), *impossible(file.rows)]:
+        typer.echo(sentence, err=True)
     if out:
         write_profile(file.rows, out, more)
-        write_run_record(out, settings=settings)
+        write_run_record(
+            out, settings=settings, machine_load={when: asdict(one) for when, one in load.items()}
+        )
     if as_json:
         figures = [figure for _, added in more for figure in added]
         print_json([figure.as_dict() for figure in [*records(file.rows), *figures]])
         return
-    for title, header, lines in [*tables(file.rows), *(added for added, _ in more)]:
-        show_table(title, header, lines)
+    for table in [*tables(file.rows), *(added for added, _ in more)]:
+        show_table(table.title, table.header, table.rows)
 
 
 @contextmanager
@@ -180,18 +192,16 @@ def _compare_decoding(questions: int, folder: Path) -> Any:
     return decoding_table(methods), decoding_records(methods)
 
 
-def _measure(targets: "list[Target]", grid: Any, file: Any) -> None:
+def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) -> None:
     """Measure model after model, and show how far it is."""
     from ..profiling.profile_run import profile_models
-    from .rendering import Progress
+    from .profile_progress import ProfileProgress
 
-    with Progress() as progress:
-        progress.start("profile")
-
-        def note(target: "Target", row: Any) -> None:
-            result = row.skipped or f"{row.median_ms:.2f} ms"
-            sizes = f"{row.image_side} px, {row.input_tokens} + {row.output_tokens} tokens"
-            said = f"{target.name}, {target.backend}: {row.component}, {sizes}: {result}"
-            progress.note("profile", said)
-
-        profile_models(targets, grid, file, note)
+    kept = (
+        f"They are in {str(out)!r}, and the same command goes on from there."
+        if out
+        else "They are lost: name a folder with --out to keep them."
+    )
+    known = sum(row.median_ms is not None for row in file.rows)
+    with ProfileProgress(known, kept) as progress:
+        profile_models(targets, grid, file, progress.note)

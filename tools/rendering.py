@@ -1,6 +1,7 @@
 """What the commands print for people: answers and tables on stdout, progress on stderr."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,7 +37,9 @@ _ROUTES = {
     "transferred": "transferred: answered after reading a finished reasoning",
 }
 
-_WIDE = 200
+_WIDEST = 10_000
+_NARROW = 9
+"""Headers are not wrapped to less."""
 """Columns of tables of figures where no terminal says how wide it is."""
 
 
@@ -167,26 +170,32 @@ def _sparse_transfer(sparse: dict[str, Any]) -> str:
 
 
 def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of figures; the first column holds names."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title=Text(title))
-    table.title_justify = "left"
+    """Print a table of figures; the first column holds names.
+
+    Where the terminal is narrower than the table, the terminal wraps its lines: figures are never
+    cut, and names that begin alike stay apart.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for index, column in enumerate(header):
-        table.add_column(column, justify="left" if index == 0 else "right")
+        longest = max((len(row[index]) for row in rows), default=0)
+        lines = wrap(column, max(longest, _NARROW), break_long_words=False)
+        table.add_column("\n".join(lines), justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = _stdout()
-    if not console.is_terminal:
-        console.width = _WIDE
-    console.print(table)
+    console.print(Text(title, "italic"), soft_wrap=True)
+    needed = console.measure(table, options=console.options.update(width=_WIDEST)).maximum
+    console.width = max(console.width, needed)
+    console.print(table, soft_wrap=True)
     console.print()
 
 
 def show_lines(title: str, lines: Sequence[str]) -> None:
-    """Print sentences under a title."""
+    """Print sentences under a title, each in a line of its own where no terminal wraps it."""
     console = _stdout()
     console.print(Text(title, "italic"))
     for line in lines:
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=not console.is_terminal)
     console.print()
 
 

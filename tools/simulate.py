@@ -30,8 +30,15 @@ def simulate(
     backend: Annotated[
         str | None, typer.Option(help="Of the profile, if it holds several.")
     ] = None,
-    small: Annotated[str | None, typer.Option(help="The small model's name there.")] = None,
+    small: Annotated[
+        str | None,
+        typer.Option(help="The small model's name there; of two, the one that writes faster."),
+    ] = None,
     large: Annotated[str | None, typer.Option(help="The large model's name there.")] = None,
+    overhead: Annotated[
+        float,
+        typer.Option(help="Milliseconds that every call costs beside the model's own work."),
+    ] = 0.0,
     questions: Annotated[int, typer.Option(help="Questions to simulate the serving of.")] = 2000,
     rate: Annotated[
         float | None, typer.Option(help="Questions a second that arrive at random moments.")
@@ -73,14 +80,16 @@ def simulate(
     require("simpy", *needed, extra="profiling")
     if validate:
         require("numpy", "torch", "transformers", extra="transformers,profiling")
+    from ..profiling.input_description import describe_inputs
+    from ..profiling.latency import Latencies
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import read_latencies, read_workloads
     from ..profiling.simulation_report import records, write_simulation
     from ..records.run_record import write_run_record
 
-    paper = not any((profile, routes, tokens, small, large))
-    _check(floor=floor, plan=plan, validate=validate)
+    paper = not any((profile, routes, tokens, small, large, overhead))
+    _check(floor=floor, plan=plan, validate=validate, overhead=overhead)
     try:
         serving = Serving(
             questions=questions,
@@ -97,12 +106,16 @@ def simulate(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    latencies = read_latencies(profile, small, large, backend)
+    measured = read_latencies(profile, small, large, backend)
+    latencies: Latencies = {
+        role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
+    }
     workloads = read_workloads(routes, tokens, small, large)
+    inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
     if advice and not (out or validate):
         _advise(workloads, latencies, floor, as_json=as_json)
         return
-    found = run(workloads, latencies, serving, floor=floor, plan_rate=plan)
+    found = run(workloads, latencies, serving, inputs=inputs, floor=floor, plan_rate=plan)
     if validate:
         held = _time_demo_pair(validate)
         found = replace(
@@ -122,7 +135,9 @@ def simulate(
         _show(found, paper)
 
 
-def _check(*, floor: float | None, plan: float | None, validate: int | None) -> None:
+def _check(
+    *, floor: float | None, plan: float | None, validate: int | None, overhead: float
+) -> None:
     """Refuse figures that cannot be.
 
     Raises:
@@ -132,6 +147,8 @@ def _check(*, floor: float | None, plan: float | None, validate: int | None) -> 
         raise UsageError("At least 1 question is needed to validate.")
     if plan is not None and not 0 < plan < inf:
         raise UsageError("The rate to plan for must be a number above 0.")
+    if not 0 <= overhead < inf:
+        raise UsageError("The overhead of a call must be a number of milliseconds from 0 on.")
     if floor is not None and not 0 <= floor <= 100:
         raise UsageError("Scores are in percent, so the floor must be from 0 to 100.")
 
@@ -156,13 +173,19 @@ def _time_demo_pair(questions: int) -> Any:
 
 
 def _show(found: Any, paper: bool) -> None:
-    """Print tables, then the advice and what contradicts itself."""
+    """Print tables, then the advice and what contradicts itself; of a validation, nothing else."""
     from ..profiling.paper_comparison import contradictions
     from ..profiling.simulation_report import tables
+    from ..profiling.validation_report import validation_tables
     from .rendering import show_lines, show_table
 
-    for title, header, rows in tables(found, paper=paper):
-        show_table(title, header, rows)
+    if found.timed:
+        for table in validation_tables(found):
+            show_table(table.title, table.header, table.rows)
+        return
+    show_lines("What it computes with", found.inputs)
+    for table in tables(found, paper=paper):
+        show_table(table.title, table.header, table.rows)
     show_lines("Advice", [str(one) for one in found.advice])
     if paper:
         show_lines("Figures of the paper that contradict each other", contradictions())

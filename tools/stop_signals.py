@@ -1,7 +1,31 @@
 """Ctrl-C, SIGTERM and a closed terminal, for commands that have something to end first."""
 
+import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+
+@contextmanager
+def says_when_stopped(sentence: Callable[[], str]) -> Iterator[None]:
+    """Write a sentence on Ctrl-C, before whatever else happens then.
+
+    Args:
+        sentence: Gives it, at that moment.
+    """
+    before = signal.getsignal(signal.SIGINT)
+
+    def say(number: int, frame: FrameType | None) -> None:
+        os.write(2, f"{sentence()}\n".encode())
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, say)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class StopSignals:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from ...plotting.figures import new_figure, png
+from ...plotting.figures import new_figure, new_parts, png
 from ...plotting.labels import label_decades, label_points
 from ...plotting.strategies import add_strategy_legend, strategy_color, strategy_marker
 from ..estimates import Estimate
@@ -162,8 +162,7 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
     benchmarks = list(dict.fromkeys(point.benchmark for point in points))
     if not benchmarks:
         return None
-    figure, grid = new_figure(5.6 * len(benchmarks), 4.8, len(benchmarks))
-    parts = grid if len(benchmarks) > 1 else [grid]
+    figure, parts = new_parts(5.6, 4.8, len(benchmarks))
     shown = [[point for point in points if point.benchmark == name] for name in benchmarks]
     for axes, name, own in zip(parts, benchmarks, shown, strict=True):
         axes.set_xscale("log")
@@ -173,9 +172,11 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
         label_decades(axes.xaxis)
         axes.set_xlabel("output tokens a question (log)")
         axes.set_title(name)
+        axes.set_ylabel("score (%)")
         axes.grid(alpha=0.25, which="both")
-        axes.legend(fontsize=8, loc="best")
-    parts[0].set_ylabel("score (%)")
+        axes.legend(
+            fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False
+        )
     for axes, own in zip(parts, shown, strict=True):
         places = [
             (point.style, point.tokens.value or 0.0, 100 * (point.score.value or 0.0))

@@ -23,9 +23,9 @@ def test_three_ways_to_answer_are_compared_on_the_demo_pair(methods):
 
 
 def test_the_table_has_the_papers_form(methods):
-    title, header, rows = decoding_table(methods)
-    assert "(Table 12)" in title
-    cells = [dict(zip(header, row, strict=True)) for row in rows]
+    table = decoding_table(methods)
+    assert "(Table 12)" in table.title
+    cells = [dict(zip(table.header, row, strict=True)) for row in table.rows]
     assert cells[0]["speedup"] == "1.00"
     assert [row["accept rate"] != "" for row in cells] == [False, True, False]
     assert cells[1]["equal to plain greedy"] == "3 of 3"
@@ -40,3 +40,11 @@ def test_the_command_adds_the_comparison(tmp_path):
     assert values["decoding.speculative.equal_to_plain"] == 2
     assert values["decoding.mai.total"] > 0
     assert "(Table 12)" in (tmp_path / "profile.md").read_text()
+    assert (tmp_path / "decoding.csv").read_text().startswith("method,backend,batch,accept rate")
+    assert "Time to first token" in (tmp_path / "profile.md").read_text()
+
+
+def test_the_comparison_is_to_be_had_alone():
+    shown = CliRunner().invoke(app, ["profile", "--decoding", "1", "--json"])
+    names = {record["name"].split(".")[0] for record in json.loads(shown.stdout)}
+    assert names == {"decoding"}

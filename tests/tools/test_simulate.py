@@ -51,11 +51,14 @@ def test_everything_is_written(tmp_path):
     made = json.loads((tmp_path / "run.json").read_text())
     assert made["settings"]["questions"] == 50
     assert made["versions"]["simpy"]
-    with (tmp_path / "totals.csv").open() as file:
-        assert {row["benchmark"] for row in csv.DictReader(file)} >= {"POPE", "MMMU"}
+    for name in ("table11", "totals", "serving", "break_even"):
+        with (tmp_path / f"{name}.csv").open() as file:
+            header, *rows = csv.reader(file)
+        assert len(set(header)) == len(header)
+        assert {row[0] for row in rows} == {"POPE", "MMMU", "MMBench", "ChartQA", "InfoVQA"}
     assert (tmp_path / "economy.png").read_bytes().startswith(b"\x89PNG")
     assert "| POPE | mai | 9000 |" in (tmp_path / "simulate.md").read_text()
-    assert (tmp_path / "speedup.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "seconds.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_is_all_that_standard_output_holds():
@@ -132,28 +135,94 @@ def test_of_several_pairs_the_named_one_counts(tmp_path):
     files = ("--routes", routes, "--tokens", tokens, "--profile", profiled(tmp_path, "A", "B", "C"))
     shown = run(*files, "--small", "A", "--large", "C", "--advice", "--json")
     assert advised(shown)["Charts.advice.score"] == 88
-    both = run(*files, "--advice")
-    assert both.exit_code == 2
-    assert "lines 2 and 3, are about the same of Charts" in both.stderr
+    assert_refused(run(*files, "--advice"), "holds 3 models (A, B, C); name the two of a pair")
+    either = run("--routes", routes, "--tokens", tokens, "--advice")
+    assert_refused(either, "lines 2 and 3, are about the same of Charts")
 
 
 PAIRS = [("B", 90), ("C", 88)]
 
 
-def profiled(folder, *models):
-    """A folder as `mai profile` leaves it, with round figures."""
+def profiled(folder, *models, more=()):
+    """A folder as `mai profile` leaves it, with round figures; each model is slower than the last.
+
+    Args:
+        folder: Where.
+        models: Their names.
+        more: Rows beside the time to first token and decoding.
+    """
     common = {"backend": "transformers", "dtype": "float32", "device": "cpu", "attention": "sdpa"}
     common |= {"weights": "real", "batch": 1, "image_side": 256, "query_tokens": 64}
     rows = [
         common | {"model": model, "component": component, "median_ms": milliseconds} | sizes
-        for model in models
+        for index, model in enumerate(models)
         for component, milliseconds, sizes in (
             ("ttft", 20, {"input_tokens": 128, "output_tokens": 1}),
-            ("decode", 80, {"input_tokens": 128, "output_tokens": 8}),
+            ("decode", 80 + index, {"input_tokens": 128, "output_tokens": 8}),
+            *more,
         )
     ]
-    write_csv(folder / "profile.csv", rows)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    write_csv(folder / "profile.csv", [dict.fromkeys(columns, "") | row for row in rows])
     return folder
+
+
+def test_it_says_which_pair_and_whose_routes_it_computes_with(tmp_path):
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES | {"prompt_tokens": 99}])
+    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
+    own = ("--profile", profiled(tmp_path, "quick", "slow"), "--out", tmp_path / "out")
+    run(*own, "--routes", routes, "--tokens", tokens, "--questions", 5)
+    said = (tmp_path / "out" / "simulate.md").read_text()
+    assert f"Latencies: the profile {str(tmp_path)!r}, small quick, large slow." in said
+    assert f"Routes and scores: {str(routes)!r}." in said
+    assert "Charts: prompts have 99 tokens and cost the small model as much as the shortest" in said
+    shown = run(*own, "--questions", 5).stdout
+    assert "Routes and scores: the paper's, of Qwen3-VL-2B and Qwen3-VL-8B." in shown
+    assert "POPE: prompts have 320 tokens, more than were measured of the large model" in shown
+    assert (
+        "Latencies: the paper's Tables 3 and 4, small Qwen3-VL-2B" in run("--questions", 5).stdout
+    )
+
+
+def test_of_two_models_the_one_that_writes_faster_is_the_small_one(tmp_path):
+    words = ("--profile", profiled(tmp_path, "slow", "quick"), "--questions", 5)
+    path = tmp_path / "profile.csv"
+    path.write_text(path.read_text().replace(",80,", ",90,"))
+    assert "small quick, large slow" in run(*words).stdout
+    assert "small slow, large quick" in run(*words, "--small", "slow").stdout
+    assert "small slow, large quick" in run(*words, "--large", "quick").stdout
+    assert_refused(run(*words, "--large", "huge"), "has no measured model 'huge', only slow, quick")
+
+
+def test_a_call_costs_its_overhead_and_its_picture_made_ready(tmp_path):
+    ready = ("preprocess", 5, {"query_tokens": 0})
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES | {"prompt_tokens": 128}])
+    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
+    totals = []
+    for words, more in (((), ()), ((), [ready]), (("--overhead", 2), [ready])):
+        profile = ("--profile", profiled(tmp_path, "A", "B", more=more))
+        shown = run(*profile, "--routes", routes, "--tokens", tokens, *words, "--json")
+        totals.append(advised(shown)["Charts.large_direct.total"])
+    # A hundred questions, and a call each.
+    assert totals[1] - totals[0] == pytest.approx(100 * 0.005)
+    assert totals[2] - totals[1] == pytest.approx(100 * 0.002)
+
+
+def test_engines_that_do_not_keep_up_are_named():
+    shown = run("--rate", 100, "--questions", 50).stdout
+    served = shown.split("from arrival to answer")[1].split("From where on")[0].splitlines()
+    found = next(line for line in served if line.split()[:2] == ["ChartQA", "large_reason"])
+    assert " no " in found
+    lightly = run("--rate", 0.01, "--questions", 5).stdout
+    served = lightly.split("from arrival to answer")[1].split("From where on")[0]
+    assert served.count(" yes ") == 51
+    assert " no " not in served
+
+
+def test_a_validation_is_shown_alone():
+    shown = run("--questions", 5, "--validate", 1).stdout
+    assert "timed and predicted" in shown
+    assert "Table 11" not in shown
 
 
 @pytest.mark.parametrize(
@@ -176,6 +245,8 @@ def profiled(folder, *models):
         (["--floor", "-5"], "from 0 to 100"),
         (["--floor", "1000"], "from 0 to 100"),
         (["--validate", "0"], "At least 1 question"),
+        (["--overhead", "nan"], "from 0 on"),
+        (["--overhead", "-1"], "from 0 on"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):

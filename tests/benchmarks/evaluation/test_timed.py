@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langgraph_mai import create_strategy
-from langgraph_mai.benchmarks.evaluation.machine_load import MachineLoad, machine_load
 from langgraph_mai.benchmarks.evaluation.timed import WARM_UP, time_strategies
 from langgraph_mai.benchmarks.evaluation.timing import timed_lines, timing_records
 from langgraph_mai.benchmarks.question import BenchmarkQuestion
+from langgraph_mai.records.machine_load import MachineLoad, machine_load
 
 STRATEGIES = ("mai", "large_direct")
 CALL = {"role": "large", "style": "direct", "text": "yes", "seconds": 0.0, "error": None}

@@ -29,6 +29,19 @@ class MachineLoad:
         """Whether more than half of the cores are at work for others."""
         return self.busy_cores is not None and self.busy_cores > self.cores / 2
 
+    def warning(self, when: str) -> str | None:
+        """A sentence for whoever measures time on a busy machine; None on an idle one.
+
+        Args:
+            when: When this was, such as "before the timing".
+        """
+        if not self.is_busy:
+            return None
+        return (
+            f"Other programs kept {self.busy_cores:.1f} of {self.cores} cores at work {when}; "
+            "measure on an idle machine."
+        )
+
 
 def machine_load(seconds: float = 0.5) -> MachineLoad:
     """Look at the machine for a moment, doing nothing.
