@@ -1,6 +1,9 @@
 """Figures and their PNG files, without a screen."""
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
@@ -56,7 +59,21 @@ def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> 
 
 
 def png(figure: Any) -> bytes:
-    """A figure as a PNG file."""
+    """A figure as a PNG file; whatever its names hold is shown as it is."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    with plain_texts(figure):
+        figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+@contextmanager
+def plain_texts(figure: Any) -> Iterator[None]:
+    """Draw dollar signs of names as such, not as formulas, and unknown letters without a word."""
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield

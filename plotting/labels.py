@@ -5,6 +5,8 @@ from itertools import combinations
 from math import dist, inf, log10
 from typing import Any
 
+from .figures import plain_texts
+
 _SIDES = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _DISTANCES = (8, 14, 20, 28, 36, 46, 58, 72, 90)
 _MARK = 7.0
@@ -31,6 +33,16 @@ def label_points(
     Returns:
         The texts.
     """
+    with plain_texts(figure):
+        return _label(figure, axes, points, bars)
+
+
+def _label(
+    figure: Any,
+    axes: Any,
+    points: Sequence[tuple[str, float, float]],
+    bars: Sequence[tuple[float, float, float, float]],
+) -> list[Any]:
     from matplotlib.transforms import Bbox
 
     figure.draw_without_rendering()  # the layout decides where points are

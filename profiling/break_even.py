@@ -25,7 +25,7 @@ class BreakEven:
         reasoning_now: Tokens of the small model's reasoning on disputed questions.
         reasoning: Tokens from which on MAI is slower.
         speed_ratio_now: Tokens a second of the small model over those of the large one.
-        speed_ratio: Ratio below which MAI is slower.
+        speed_ratio: Ratio below which MAI is slower than the faster one of `REFERENCES` is then.
         accept_rate_now: Share of the small model's tokens that the large one keeps in speculative
             decoding; None if unknown.
         accept_rate: Share from which on speculative decoding is faster than the large model alone.
@@ -72,12 +72,14 @@ def break_even(
         longer = replace(workload, reason_tokens={"reasoned": tokens, "transferred": tokens})
         return total_seconds("mai", longer, latencies, settings)
 
-    def at_slowness(factor: float) -> float:
+    def lost_at_slowness(factor: float) -> float:
+        """Seconds that MAI takes more; the small model is also the draft of what it is held to."""
         slower = replace(small, seconds_per_token=large.seconds_per_token * factor)
         changed: Latencies = {"small": slower, "large": large}
-        return total_seconds("mai", workload, changed, settings)
+        own = min(total_seconds(name, workload, changed, settings) for name in times)
+        return total_seconds("mai", workload, changed, settings) - own
 
-    slowness = _crossing(at_slowness, limit, _LARGEST)
+    slowness = _crossing(lost_at_slowness, 0.0, _LARGEST)
     drafting = workload.drafting
     return BreakEven(
         against=against,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
+from .engines import PREFILL_TOKENS
 from .latency import Latencies, Role
 from .serving import Served, Serving, simulate_serving
 from .strategy_calls import PlannedCall, planned_calls
@@ -12,6 +13,14 @@ from .workload import ROUTES, Workload
 
 UTILIZATION = 0.8
 """Share of an engine's time that is planned for; the rest takes up bursts of arrivals."""
+
+MOST_GROWTH = 1.3
+"""Questions in work that grow more than so from the middle of a stream to its end are a queue."""
+
+LEAST_QUESTIONS = 6000
+"""Of fewer, a burst of arrivals looks like a queue that grows."""
+
+_ROUNDS = 12
 
 SIMULATED_ENGINES = 16
 """A stream that needs more of a model is proven at a fraction of its rate and of its engines."""
@@ -39,6 +48,8 @@ def plan_engines(
 ) -> Plan:
     """Count the engines that a strategy needs at a rate, and simulate them, a device each.
 
+    They are counted by full batches. Where a queue grows all the same, there are more.
+
     Args:
         strategy: One of `graph.strategies.STRATEGIES`.
         workload: Routes and tokens.
@@ -51,18 +62,37 @@ def plan_engines(
         for role in latencies
     }
     engines: dict[Role, int] = {role: max(1, ceil(n / UTILIZATION)) for role, n in needs.items()}
+    for _ in range(_ROUNDS):
+        plan = _tried(strategy, workload, latencies, rate, serving, engines)
+        if plan.served.growth <= MOST_GROWTH:
+            break
+        fullest = max(engines, key=lambda role: needs[role] / engines[role])
+        engines[fullest] = max(engines[fullest] + 1, ceil(engines[fullest] / UTILIZATION))
+    used: dict[Role, int] = {role: count if needs[role] else 0 for role, count in engines.items()}
+    return replace(plan, engines=used)
+
+
+def _tried(
+    strategy: str,
+    workload: Workload,
+    latencies: Latencies,
+    rate: float,
+    serving: Serving,
+    engines: Mapping[Role, int],
+) -> Plan:
+    """A plan with so many engines, simulated."""
     shrink = max(1.0, max(engines.values()) / SIMULATED_ENGINES)
     fewer = {role: max(1, ceil(count / shrink)) for role, count in engines.items()}
     tried = replace(
         serving,
+        questions=max(serving.questions, LEAST_QUESTIONS),
         rate=rate / shrink,
         small_engines=fewer["small"],
         large_engines=fewer["large"],
         devices=2,
     )
-    used: dict[Role, int] = {role: count if needs[role] else 0 for role, count in engines.items()}
     served = simulate_serving(strategy, workload, latencies, tried)
-    return Plan(rate, used, rate / shrink, served)
+    return Plan(rate, dict(engines), rate / shrink, served)
 
 
 def is_overloaded(
@@ -98,9 +128,11 @@ def engine_seconds(
     def seconds(call: PlannedCall) -> float:
         cached = call.prefix_tokens if serving.prefix_reuse else 0.0
         new_tokens = call.prompt_tokens - cached
-        # Prompts that wait together are read together.
-        read = max(latency.prefill_per_token * new_tokens, latency.seconds_per_token / batch)
-        return read + token * decode_steps(call, latencies)
+        together = _read_together(new_tokens, call.output_tokens, batch)
+        fresh = [] if cached else [call.prompt_tokens]
+        picture = 0.0 if cached else latency.picture_seconds(call.prompt_tokens)
+        shared = latency.read_seconds(together * new_tokens, fresh) - picture
+        return shared / together + picture + token * decode_steps(call, latencies)
 
     return sum(
         workload.count(route) / workload.questions * seconds(call)
@@ -110,3 +142,9 @@ def engine_seconds(
         for call in stage
         if call.role == role
     )
+
+
+def _read_together(new_tokens: float, output_tokens: float, batch: int) -> float:
+    """Prompts that a full engine reads at once: as many as sequences end at a step of decoding."""
+    room = batch / max(1.0, output_tokens)
+    return max(1.0, min(room, PREFILL_TOKENS / max(1.0, new_tokens)))

@@ -1,7 +1,10 @@
 """Rows of a CSV file as typed values; what is wrong with one is said with its line and column."""
 
 import csv
+import io
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -10,6 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from .errors import ProfilingInputError
 
 T = TypeVar("T")
+
+_ALIKE = 0.8
+_LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +26,20 @@ class Line(Generic[T]):
     row: T
 
 
-def read_csv_rows(path: Path, kind: type[T], *, skip_short: bool = False) -> list[Line[T]]:
+def read_csv_rows(
+    path: Path, kind: type[T], *, columns: Sequence[str] = (), torn: bool = False
+) -> list[Line[T]]:
     """Read a CSV file with a header.
 
-    Empty cells count as not given.
+    Empty cells count as not given; columns without a name play no part.
 
     Args:
         path: The file, in UTF-8.
         kind: A dataclass or pydantic model; its fields are columns.
-        skip_short: Whether rows with fewer cells than the header are left out, as a program that
-            was ended leaves one behind; otherwise the missing cells are empty.
+        columns: Names of all columns that mean something; a name that looks like a slip of one of
+            them is refused. Others play no part.
+        torn: Whether a program that was ended may have left a last line without its end, which is
+            then left out.
 
     Raises:
         ProfilingInputError: The file cannot be read, or a row is none of that kind.
@@ -37,13 +47,11 @@ def read_csv_rows(path: Path, kind: type[T], *, skip_short: bool = False) -> lis
     adapter: TypeAdapter[T] = TypeAdapter(kind)
     found = []
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restkey="", strict=True)
-            for cells in reader:
-                if skip_short and None in cells.values():
-                    continue
-                where = f"{str(path)!r}, line {reader.line_num}"
-                found.append(Line(reader.line_num, _row(adapter, cells, where)))
+        reader = csv.DictReader(io.StringIO(_text(path, torn=torn), newline=""), strict=True)
+        _check_names(path, reader.fieldnames or (), columns)
+        for cells in reader:
+            where = f"{str(path)!r}, line {reader.line_num}"
+            found.append(Line(reader.line_num, _row(adapter, cells, where)))
     except OSError as error:
         raise ProfilingInputError(f"{str(path)!r} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
@@ -53,16 +61,49 @@ def read_csv_rows(path: Path, kind: type[T], *, skip_short: bool = False) -> lis
     return found
 
 
-def _row(adapter: TypeAdapter[T], cells: dict[str, str], where: str) -> T:
-    if "" in cells:
-        raise ProfilingInputError(f"{where} has more cells than the header; mend the row.")
+def _text(path: Path, *, torn: bool) -> str:
+    content = path.read_bytes()
+    whole, end, last = content.rpartition(b"\n")
+    if torn and not _is_whole(last, content.partition(b"\n")[0]):
+        content = whole + end
+    return content.decode("utf-8-sig")
+
+
+def _is_whole(line: bytes, header: bytes) -> bool:
+    """Whether a last line has all of its cells; it may lack its end."""
     try:
-        return adapter.validate_python({name: cell for name, cell in cells.items() if cell})
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return line.count(b",") >= header.count(b",") and line.count(b'"') % 2 == 0
+
+
+def _check_names(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
+    doubled = next((name for name in names if name and list(names).count(name) > 1), None)
+    if doubled:
+        raise ProfilingInputError(f"{str(path)!r} has the column {doubled!r} twice; keep one.")
+    for name in names:
+        absent = [column for column in columns if column not in names]
+        if name in columns or not (alike := get_close_matches(name, absent, 1, _ALIKE)):
+            continue
+        raise ProfilingInputError(
+            f"{str(path)!r} has a column {name!r}; call it {alike[0]!r} if that is meant, or "
+            "otherwise."
+        )
+
+
+def _row(adapter: TypeAdapter[T], cells: dict[str | None, str], where: str) -> T:
+    beyond = cells.get(None)
+    if beyond and any(beyond):
+        raise ProfilingInputError(f"{where} has more cells than the header; mend the row.")
+    given = {name: cell for name, cell in cells.items() if name and cell}
+    try:
+        return adapter.validate_python(given)
     except ValidationError as error:
         raise ProfilingInputError(_sentence(error, cells, where)) from error
 
 
-def _sentence(error: ValidationError, cells: dict[str, str], where: str) -> str:
+def _sentence(error: ValidationError, cells: dict[str | None, str], where: str) -> str:
     """What is wrong first."""
     fault = error.errors(include_url=False)[0]
     if not fault["loc"]:
@@ -72,4 +113,6 @@ def _sentence(error: ValidationError, cells: dict[str, str], where: str) -> str:
         lacking = "is empty" if column in cells else "is missing"
         return f"{where}: the column {column!r} {lacking}; docs/profiling.md lists the columns."
     wrong = fault["msg"].removeprefix("Input ").removeprefix("should ")
-    return f"{where}: {column!r} should {wrong}, and is {fault['input']!r}."
+    given = str(fault["input"])
+    shown = given if len(given) <= _LONGEST_SHOWN else f"{given[:_LONGEST_SHOWN]}..."
+    return f"{where}: {column!r} should {wrong}, and is {shown!r}."

@@ -9,7 +9,7 @@ import simpy
 from .latency import ModelLatency
 
 _NOTHING = 1e-9
-"""Seconds or tokens that are rounding errors."""
+"""Tokens that are rounding errors."""
 
 PREFILL_TOKENS = 8192
 """Most prompt tokens that an engine reads between two decode steps, as vLLM's default on a GPU."""
@@ -61,10 +61,14 @@ class Device:
         self._share(1)
         left = seconds
         try:
-            while left > _NOTHING:
+            while left > 0:
                 sharers, begun = self._computing, self._env.now
-                events = [self._env.timeout(left * sharers), self._changed]
+                ended = self._env.timeout(left * sharers)
+                events = [ended, self._changed]
                 yield self._env.any_of(events if stop is None else [*events, stop])
+                if ended.processed:  # late in a long simulation, its clock is not as exact
+                    left = 0.0
+                    break
                 left -= (self._env.now - begun) / sharers
                 if stop is not None and stop.triggered:
                     break
@@ -79,7 +83,14 @@ class Device:
 
 
 class Engine:
-    """One model on one device, which batches continuously."""
+    """One model on one device, which batches continuously.
+
+    Attributes:
+        questions: Those that it serves, also between their calls.
+        busy_seconds: Time with work, waiting for a shared device included.
+        decode_seconds: Time of decoding.
+        sequence_seconds: The same, times the sequences in work.
+    """
 
     def __init__(
         self, env: simpy.Environment, latency: ModelLatency, device: Device, limit: int
@@ -99,14 +110,14 @@ class Engine:
         self._waiting: deque[Job] = deque()
         self._active: list[Job] = []
         self._arrival = env.event()
+        self.questions = 0
         self.busy_seconds = 0.0
         self.decode_seconds = 0.0
         self.sequence_seconds = 0.0
         env.process(self._work())
 
     @property
-    def jobs(self) -> int:
-        """Calls that wait or are in work."""
+    def _jobs(self) -> int:
         return len(self._waiting) + len(self._active)
 
     def submit(self, job: Job) -> None:
@@ -117,7 +128,7 @@ class Engine:
 
     def _work(self) -> Generator[Any, Any, None]:
         while True:
-            if not self.jobs:
+            if not self._jobs:
                 yield self._arrival
             self._arrival = self._env.event()
             begun = self._env.now
@@ -137,10 +148,8 @@ class Engine:
                 break
             admitted.append(self._waiting.popleft())
             tokens += admitted[-1].new_tokens
-        if all(job.continues for job in admitted):
-            seconds = self._latency.suffix_seconds(tokens)
-        else:
-            seconds = self._latency.prefill_seconds(tokens)
+        fresh = [job.new_tokens for job in admitted if not job.continues]
+        seconds = self._latency.read_seconds(tokens, fresh)
         beside = self._latency.step_seconds(len(self._active) + 1) - self._latency.step_seconds(1)
         yield from self._device.compute(seconds + beside)
         for job in self._active:
@@ -182,9 +191,11 @@ class EngineGroup:
         """One engine on each device."""
         self._engines = [Engine(env, latency, device, limit) for device in devices]
 
-    def least_busy(self) -> Engine:
-        """The engine with the fewest calls."""
-        return min(self._engines, key=lambda engine: engine.jobs)
+    def enter(self) -> Engine:
+        """The engine with the fewest questions, for one more until it leaves."""
+        engine = min(self._engines, key=lambda engine: engine.questions)
+        engine.questions += 1
+        return engine
 
     def busy_share(self, seconds: float) -> float:
         """Mean share of the time that an engine had work."""

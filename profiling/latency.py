@@ -1,10 +1,13 @@
 """How long one model call takes, from the latencies of its components."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, get_args
+
+_SHORTEST_STEP = 1e-12
+"""Seconds; a shorter decode step is a rounding error."""
 
 Role = Literal["small", "large"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -22,11 +25,13 @@ class ModelLatency:
 
     Attributes:
         model: Its name.
-        prefill: (prompt tokens, seconds until the prompt is read), ascending; the vision encoder is
-            included, and so are the tokens of pictures.
+        prefill: (prompt tokens, seconds until the prompt is read), ascending; its pictures' tokens
+            are included, and so is the work on pictures, but for what `pictures` says of it.
         seconds_per_token: One decode step at batch size 1.
         least_seconds: No call is shorter. The paper's direct answers cost as much as 8 tokens.
         batch_slope: What each further sequence of a batch adds to a decode step, as a share of it.
+        pictures: (prompt tokens, seconds of the picture in it), ascending: the vision encoder and,
+            where it was measured, preparing. Prompts that are read together each pay it.
         overhead_seconds: What a call costs beside the model's own work: messages, tokens, pictures
             made ready, waiting for threads. Nothing where only components were measured.
     """
@@ -36,6 +41,7 @@ class ModelLatency:
     seconds_per_token: float
     least_seconds: float = 0.0
     batch_slope: float = DEFAULT_BATCH_SLOPE
+    pictures: tuple[tuple[int, float], ...] = ()
     overhead_seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -44,13 +50,14 @@ class ModelLatency:
         Raises:
             ValueError: No prefill, or a figure that is no time.
         """
-        sizes = [tokens for tokens, _ in self.prefill]
-        if not sizes or sizes != sorted(set(sizes)):
-            raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
-        times = [seconds for _, seconds in self.prefill]
+        for curve in (self.prefill, self.pictures):
+            sizes = [tokens for tokens, _ in curve]
+            if sizes != sorted(set(sizes)) or not self.prefill:
+                raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
+        times = [seconds for _, seconds in (*self.prefill, *self.pictures)]
         others = [self.least_seconds, self.batch_slope, self.overhead_seconds, *times]
         finite = all(map(math.isfinite, [self.seconds_per_token, *others]))
-        if not finite or min(others) < 0 or self.seconds_per_token <= 0:
+        if not finite or min(others) < 0 or self.seconds_per_token < _SHORTEST_STEP:
             raise ValueError(
                 f"The latencies of {self.model!r} must be finite and not negative, and a decode "
                 "step must take time."
@@ -72,14 +79,29 @@ class ModelLatency:
             prompt_tokens: Its length, pictures included. Shorter ones than were measured cost as
                 much as the shortest; longer ones go on by `prefill_per_token`.
         """
-        points = self.prefill
-        if prompt_tokens <= points[0][0]:
-            return points[0][1]
-        for (few, short), (many, long) in pairwise(points):
-            if prompt_tokens <= many:
-                return short + (long - short) * (prompt_tokens - few) / (many - few)
-        many, long = points[-1]
-        return long + self.prefill_per_token * (prompt_tokens - many)
+        return self.read_seconds(prompt_tokens, [prompt_tokens])
+
+    def read_seconds(self, new_tokens: float, whole_prompts: Sequence[float]) -> float:
+        """Seconds to read prompts together.
+
+        Args:
+            new_tokens: Tokens of all of them that no cached prefix holds.
+            whole_prompts: Lengths of those that have no cached prefix: their pictures are new.
+        """
+        if not whole_prompts:
+            return self.suffix_seconds(new_tokens)
+        pictures = sum(map(self.picture_seconds, whole_prompts))
+        many, _ = self.prefill[-1]
+        beyond = self.prefill_per_token * max(0.0, new_tokens - many)
+        return _between(self.prefill, new_tokens) + beyond + pictures
+
+    def picture_seconds(self, prompt_tokens: float) -> float:
+        """Seconds of the picture in a prompt, apart from what `prefill` holds of it.
+
+        Args:
+            prompt_tokens: Length of the prompt. Beyond those that were measured, nothing is added.
+        """
+        return _between(self.pictures, prompt_tokens) if self.pictures else 0.0
 
     def suffix_seconds(self, new_tokens: float) -> float:
         """Seconds to read what follows a cached prefix: at least one pass through the weights."""
@@ -123,6 +145,16 @@ class ModelLatency:
     def without_floor(self) -> "ModelLatency":
         """The same model where a short call may be as short as its components say."""
         return replace(self, least_seconds=0.0)
+
+
+def _between(curve: Sequence[tuple[int, float]], tokens: float) -> float:
+    """A curve's seconds: between its points by interpolation, outside as at its ends."""
+    if tokens <= curve[0][0]:
+        return curve[0][1]
+    for (few, short), (many, long) in pairwise(curve):
+        if tokens <= many:
+            return short + (long - short) * (tokens - few) / (many - few)
+    return curve[-1][1]
 
 
 Latencies = Mapping[Role, ModelLatency]

@@ -51,7 +51,7 @@ def paper_latencies(small: str = SMALL, large: str = LARGE) -> Latencies:
 
 
 def paper_latency(model: str) -> ModelLatency:
-    """Component latencies of one model by Tables 3 and 4.
+    """Component latencies of one model by Tables 2, 3 and 4.
 
     Table 3's time to first token is taken to include the vision encoder.
 
@@ -65,10 +65,18 @@ def paper_latency(model: str) -> ModelLatency:
         raise ProfilingInputError(
             f"The paper's tables have no model {model!r}, only {', '.join(rates)}."
         )
+    encoder = {
+        row["image_side_px"]: float(row["latency_ms"]) / 1000
+        for row in table("table02_vision_encoder_ms")
+        if row["model"] == model
+    }
     times: dict[int, list[float]] = defaultdict(list)
+    pictures: dict[int, list[float]] = defaultdict(list)
     for row in table("table03_ttft_ms"):
         if row["model"] == model:
-            times[int(row["total_tokens"])].append(float(row["ttft_ms"]) / 1000)
+            vision = encoder.get(row["image_side_px"], 0.0)
+            times[int(row["total_tokens"])].append(float(row["ttft_ms"]) / 1000 - vision)
+            pictures[int(row["total_tokens"])].append(vision)
     few = [
         float(row["decode_ms"]) / 1000
         for row in table("table04_decode_ms")
@@ -77,6 +85,7 @@ def paper_latency(model: str) -> ModelLatency:
     return ModelLatency(
         model=model,
         prefill=tuple((tokens, fmean(times[tokens])) for tokens in sorted(times)),
+        pictures=tuple((tokens, fmean(pictures[tokens])) for tokens in sorted(pictures)),
         seconds_per_token=1 / rates[model],
         least_seconds=min(few),
         batch_slope=batch_slope(),
@@ -123,7 +132,7 @@ def paper_workloads() -> list[Workload]:
         replace(
             workload_of(row, tokens, names),
             # Where two tables give one score, Table 10's.
-            scores=_scores(row.benchmark) | row.scores,
+            scores=_scores(row.benchmark) | row.scores_by_strategy(),
             drafting=_drafting() if row.benchmark == DECODED else None,
         )
         for row in paper_routes()

@@ -8,6 +8,9 @@ from .errors import ProfilingInputError
 from .latency import DEFAULT_BATCH_SLOPE, ModelLatency
 from .profile_rows import ProfileRow
 
+_PICTURE = ("preprocess", "vision")
+_SHORTEST_STEP = 1e-12
+
 _SETTINGS = ("backend", "dtype", "device", "attention", "weights")
 """Columns that tell one way to run a model from another."""
 
@@ -17,10 +20,11 @@ def profile_latency(
 ) -> ModelLatency:
     """Component latencies of a model.
 
-    Reading a prompt is preparing its picture (where that was measured) and the time to first token,
-    which includes the vision encoder and the first token; a decode step is taken off, because the
-    simulator counts every output token as one. Where noise made a longer prompt the faster one,
-    both get the time between (isotonic regression).
+    The time to first token includes the vision encoder and the first token. A decode step is taken
+    off, because the simulator counts every output token as one; the vision encoder, where it was
+    measured, and preparing the picture are told apart, because prompts that are read together each
+    pay them. Where noise made a longer prompt the faster one, both get the time between (isotonic
+    regression).
 
     Args:
         rows: Rows of `profile.csv`.
@@ -40,11 +44,21 @@ def profile_latency(
             f"The profile of {model!r} lacks the rows of ttft or decode at batch 1."
         )
     step = _step(decoded)
-    prepared = {
-        row.image_side: row.median_ms or 0.0 for row in alone if row.component == "preprocess"
-    }
-    prefill = _prefill(first, step, prepared)
-    return ModelLatency(model, prefill, step, batch_slope=_batch_slope(own, step))
+    if step < _SHORTEST_STEP:
+        raise ProfilingInputError(f"The decoding of {model!r} takes no time in the profile.")
+    own_time: dict[int, list[float]] = defaultdict(list)
+    pictures: dict[int, list[float]] = defaultdict(list)
+    for row in first:
+        ready, vision = (_milliseconds(alone, part, row.image_side) for part in _PICTURE)
+        own_time[row.input_tokens].append((row.median_ms or 0.0) - vision - 1000 * step)
+        pictures[row.input_tokens].append(ready + vision)
+    return ModelLatency(
+        model,
+        _rising(own_time),
+        step,
+        batch_slope=_batch_slope(own, step),
+        pictures=_rising(pictures) if any(map(any, pictures.values())) else (),
+    )
 
 
 def measured_one_way(
@@ -78,18 +92,24 @@ def measured_one_way(
     return own
 
 
-def _prefill(
-    first: Sequence[ProfileRow], step: float, prepared: Mapping[int, float]
-) -> tuple[tuple[int, float], ...]:
-    """Seconds by prompt tokens; more tokens never take less."""
+def _milliseconds(rows: Sequence[ProfileRow], component: str, side: int) -> float:
+    """What was measured of a picture; nothing if it was not."""
+    return next(
+        (
+            row.median_ms or 0.0
+            for row in rows
+            if (row.component, row.image_side) == (component, side)
+        ),
+        0.0,
+    )
+
+
+def _rising(times: Mapping[int, Sequence[float]]) -> tuple[tuple[int, float], ...]:
+    """Seconds by prompt tokens, from milliseconds; more tokens never take less."""
     from scipy.optimize import isotonic_regression
 
-    times: dict[int, list[float]] = defaultdict(list)
-    for row in first:
-        milliseconds = (row.median_ms or 0.0) + prepared.get(row.image_side, 0.0)
-        times[row.input_tokens].append(milliseconds / 1000 - step)
     sizes = sorted(times)
-    means = [max(0.0, fmean(times[tokens])) for tokens in sizes]
+    means = [max(0.0, fmean(times[tokens]) / 1000) for tokens in sizes]
     fitted = isotonic_regression(means, weights=[float(len(times[tokens])) for tokens in sizes])
     return tuple(zip(sizes, map(float, fitted.x), strict=True))
 

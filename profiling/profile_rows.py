@@ -12,8 +12,8 @@ from .csv_rows import read_csv_rows
 
 Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 
-_Count = Annotated[int, Field(ge=0)]
-_Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+_Count = Annotated[int, Field(ge=0, le=10**9)]
+_Figure = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None
 
 _KEY = (
     "model",
@@ -151,7 +151,7 @@ def read_rows(path: Path) -> list[ProfileRow]:
     """
     if not path.exists():
         return []
-    return [line.row for line in read_csv_rows(path, ProfileRow, skip_short=True)]
+    return [line.row for line in read_csv_rows(path, ProfileRow, torn=True)]
 
 
 def _shown(row: ProfileRow) -> dict[str, object]:

@@ -76,12 +76,15 @@ class Served:
         waits: Each question's time from its arrival to its answer, ascending.
         busy: Share of the time that engines of a role computed or waited for a shared device.
         batch: Mean sequences in work while an engine decoded.
+        growth: Mean questions in work in the last third of the time in which they arrive, over
+            those in the middle third: more than 1 where a queue grows.
     """
 
     seconds: float
     waits: tuple[float, ...]
     busy: dict[Role, float]
     batch: dict[Role, float]
+    growth: float
 
     @property
     def rate(self) -> float:
@@ -121,7 +124,7 @@ class _Simulation:
         self._random = random.Random(serving.seed)
         self._env = simpy.Environment()
         self._groups = _engine_groups(self._env, latencies, serving)
-        self._waits: list[float] = []
+        self._asked: list[tuple[float, float]] = []
 
     def run(self) -> Served:
         routes = _routes(self._workload, self._serving.questions, self._random)
@@ -131,17 +134,30 @@ class _Simulation:
         seconds = self._env.now
         return Served(
             seconds=seconds,
-            waits=tuple(sorted(self._waits)),
+            waits=tuple(sorted(ended - begun for begun, ended in self._asked)),
+            growth=self._growth(),
             busy={role: group.busy_share(seconds) for role, group in self._groups.items()},
             batch={role: group.mean_batch() for role, group in self._groups.items()},
         )
 
+    def _growth(self) -> float:
+        third = max(begun for begun, _ in self._asked) / 3
+        middle, last = (
+            sum(
+                max(0.0, min(ended, start + third) - max(begun, start))
+                for begun, ended in self._asked
+            )
+            for start in (third, 2 * third)
+        )
+        return last / middle if middle else 1.0
+
     def _by_rate(self, routes: Sequence[Route]) -> Event:
         rate = self._serving.rate or 1.0
-        asked = []
+        asked: list[simpy.Process] = []
         for route in routes:
+            if asked:
+                yield self._env.timeout(self._random.expovariate(rate))
             asked.append(self._env.process(self._question(route)))
-            yield self._env.timeout(self._random.expovariate(rate))
         yield self._env.all_of(asked)
 
     def _by_concurrency(self, routes: Sequence[Route]) -> Event:
@@ -157,7 +173,7 @@ class _Simulation:
     def _question(self, route: Route) -> Event:
         begun = self._env.now
         stages = planned_calls(self._strategy, self._workload, route)
-        homes = {role: group.least_busy() for role, group in self._groups.items()}
+        homes = {role: group.enter() for role, group in self._groups.items()}
         scale = _length_scale(self._serving.spread, self._random)
         for stage in stages:
             calls = []
@@ -166,7 +182,9 @@ class _Simulation:
                 if not self._serving.overlap:
                     yield calls[-1]
             yield self._env.all_of(calls)
-        self._waits.append(self._env.now - begun)
+        for engine in homes.values():
+            engine.questions -= 1
+        self._asked.append((begun, self._env.now))
 
     def _call(self, call: PlannedCall, engine: Engine, scale: float) -> Event:
         yield self._env.timeout(self._latencies[call.role].overhead_seconds)

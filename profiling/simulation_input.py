@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from .csv_rows import Line, read_csv_rows
 from .errors import ProfilingInputError
-from .latency import Latencies
+from .latency import Latencies, Role
 from .paper_tables import (
     LARGE,
     SMALL,
@@ -21,7 +21,7 @@ from .paper_tables import (
 from .profile_latency import profile_latency
 from .profile_rows import ProfileRow, read_rows
 from .workload import Workload
-from .workload_rows import RoutesRow, TokensRow, workload_of
+from .workload_rows import ROUTES_COLUMNS, RoutesRow, TokensRow, own_name, workload_of
 
 PAIR = 2
 """Models of a pair."""
@@ -36,9 +36,10 @@ class PairNames:
     small: str | None = None
     large: str | None = None
 
-    def of(self, role: str) -> str | None:
-        """The name for a role."""
-        return self.small if role == "small" else self.large
+    def may_be(self, role: Role, model: str | None) -> bool:
+        """Whether a model's name is the one for a role, with or without its owner or folder."""
+        named = self.small if role == "small" else self.large
+        return named is None or model is None or own_name(named) == own_name(model)
 
 
 def read_latencies(
@@ -131,24 +132,25 @@ def read_workloads(
 
 
 def _routes(path: Path, named: PairNames) -> list[RoutesRow]:
-    lines = read_csv_rows(path, RoutesRow)
+    lines = read_csv_rows(path, RoutesRow, columns=ROUTES_COLUMNS)
     if not lines:
         raise ProfilingInputError(
             f"{str(path)!r} has no row below its header; it needs one for each benchmark."
         )
 
     def is_of_pair(row: RoutesRow) -> bool:
-        return all(
-            None in {named.of(role), name} or name == named.of(role)
-            for role, name in (("small", row.small), ("large", row.large))
-        )
+        return named.may_be("small", row.small) and named.may_be("large", row.large)
 
     return _one_each(path, lines, lambda row: row.benchmark, is_of_pair)
 
 
 def _tokens(path: Path, named: PairNames) -> list[TokensRow]:
-    names = paper_names(named.small or SMALL, named.large or LARGE)
-    lines = [line for line in read_csv_rows(path, TokensRow) if line.row.call(names)]
+    names = paper_names(named.small, named.large)
+    lines = [
+        line
+        for line in read_csv_rows(path, TokensRow, columns=list(TokensRow.model_fields))
+        if line.row.call(names)
+    ]
     if not lines:
         raise ProfilingInputError(
             f"{str(path)!r} has no row about the small or the large model in style S, E or R; give "
@@ -157,7 +159,7 @@ def _tokens(path: Path, named: PairNames) -> list[TokensRow]:
 
     def is_of_pair(row: TokensRow) -> bool:
         call = row.call(names)
-        return call is not None and named.of(call[0]) in {None, row.model}
+        return call is not None and named.may_be(call[0], row.model)
 
     return _one_each(path, lines, lambda row: (row.benchmark, row.call(names)), is_of_pair)
 
@@ -168,21 +170,24 @@ def _one_each(
     subject: Callable[[Row], Hashable],
     is_of_pair: Callable[[Row], bool],
 ) -> list[Row]:
-    """A row for each subject: where there are several, the one of the pair that was named."""
+    """A row for each subject, of the pair that was named."""
+    own = [line for line in lines if is_of_pair(line.row)]
+    if not own:
+        raise ProfilingInputError(
+            f"{str(path)!r} is about other models than --small and --large name; name those of the "
+            "file, or take its columns of models' names out."
+        )
     by_subject: dict[Hashable, list[Line[Row]]] = defaultdict(list)
-    for line in lines:
+    for line in own:
         by_subject[subject(line.row)].append(line)
-    found = []
     for same in by_subject.values():
-        kept = same if len(same) == 1 else [line for line in same if is_of_pair(line.row)]
-        if len(kept) != 1:
+        if len(same) > 1:
             numbers = " and ".join(str(line.number) for line in same)
             raise ProfilingInputError(
                 f"{str(path)!r}, lines {numbers}, are about the same of {same[0].row.benchmark}; "
                 "keep one, or name the pair's models with --small and --large."
             )
-        found.append(kept[0].row)
-    return found
+    return [same[0].row for same in by_subject.values()]
 
 
 def _check_tokens(workload: Workload, path: Path | None) -> None:

@@ -1,5 +1,6 @@
 """What a benchmark asks of a pair, as rows of files: Tables 10 and 5 of the paper, and more."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
@@ -12,18 +13,31 @@ from .workload import DEFAULT_AHEAD, DEFAULT_PROMPT_TOKENS, Drafting, Route, Sty
 STYLES: dict[str, Style] = {"S": "direct", "E": "explain", "R": "reason"}
 """Styles by the letters of the paper."""
 
-_PAPER_SCORES = {
+_SCORES = {f"score_{strategy}": strategy for strategy in STRATEGIES} | {
     "mai_score": "mai",
     "small_S": "small_direct",
     "small_R": "small_reason",
     "large_S": "large_direct",
     "full_transfer": "full_transfer",
 }
-"""Strategies by Table 10's columns of scores."""
+"""Strategies by the columns of their scores: ours, and those of Table 10."""
 
 _Percent = Annotated[float, Field(ge=0, le=100)]
-_Count = Annotated[int, Field(ge=0)]
-_Tokens = Annotated[float, Field(ge=0)]
+_Count = Annotated[int, Field(ge=0, le=10**12)]
+_Tokens = Annotated[float, Field(ge=0, le=1e9)]
+
+
+ROUTES_COLUMNS = (
+    *("benchmark", "questions", "verified_direct", "verified_by_reasoning", "reasoning_transfer"),
+    *("small", "large", "reason_tokens_reasoned", "reason_tokens_transferred", "prompt_tokens"),
+    *("accept_rate", "ahead", *_SCORES),
+)
+"""All columns of a routes file."""
+
+
+def own_name(model: str) -> str:
+    """A model's own name: without the owner of a hub name, without folders, without `demo:`."""
+    return re.split(r"[/\\:]", model.rstrip("/\\"))[-1]
 
 
 class _Row(BaseModel):
@@ -49,11 +63,11 @@ class RoutesRow(_Row):
         accept_rate: Share of the small model's tokens that the large one keeps in speculative
             decoding, if it is known.
         ahead: Tokens that it writes at a time there.
-        scores: By strategy, in percent: the columns `score_STRATEGY`, and Table 10's own.
+        scores: In percent, by their columns: `score_STRATEGY`, and Table 10's own.
     """
 
     benchmark: Annotated[str, Field(min_length=1)]
-    questions: Annotated[int, Field(ge=1)]
+    questions: Annotated[int, Field(ge=1, le=10**12)]
     verified_direct: _Count
     verified_by_reasoning: _Count
     reasoning_transfer: _Count
@@ -61,26 +75,21 @@ class RoutesRow(_Row):
     large: str | None = None
     reason_tokens_reasoned: _Tokens | None = None
     reason_tokens_transferred: _Tokens | None = None
-    prompt_tokens: Annotated[float, Field(gt=0)] | None = None
+    prompt_tokens: Annotated[float, Field(gt=0, le=1e9)] | None = None
     accept_rate: Annotated[float, Field(ge=0, le=1)] | None = None
-    ahead: Annotated[float, Field(ge=1)] = DEFAULT_AHEAD
+    ahead: Annotated[float, Field(ge=1, le=1e6)] = DEFAULT_AHEAD
     scores: dict[str, _Percent] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _gather_scores(cls, cells: dict[str, Any]) -> dict[str, Any]:
-        columns = {
-            column: column.removeprefix("score_") for column in cells if column.startswith("score_")
-        }
-        for column, strategy in columns.items():
-            if strategy not in STRATEGIES:
+        columns = [column for column in cells if column in _SCORES]
+        for column in cells:
+            if column.startswith("score_") and column not in _SCORES:
                 raise ValueError(
                     f"the column {column!r} names no strategy; they are {', '.join(STRATEGIES)}."
                 )
-        columns = {
-            column: _PAPER_SCORES[column] for column in cells.keys() & _PAPER_SCORES
-        } | columns
-        return cells | {"scores": {strategy: cells[column] for column, strategy in columns.items()}}
+        return cells | {"scores": {column: cells[column] for column in columns}}
 
     @model_validator(mode="after")
     def _check_counts(self) -> Self:
@@ -90,6 +99,10 @@ class RoutesRow(_Row):
                 f"the routes add up to {routed}, which is more than the {self.questions} questions."
             )
         return self
+
+    def scores_by_strategy(self) -> dict[str, float]:
+        """Scores in percent."""
+        return {_SCORES[column]: score for column, score in self.scores.items()}
 
     def reason_tokens(self) -> dict[Route, float]:
         """Mean tokens of the small model's reasoning by route, where they are known."""
@@ -129,10 +142,12 @@ class TokensRow(_Row):
         Args:
             names: Roles by the names of models; a role that the row gives counts more.
         """
-        role = self.role if self.role else names.get(self.model or "")
-        if role not in ROLES or self.style not in STYLES:
+        by_name = {own_name(name): role for name, role in names.items()}
+        role = self.role if self.role else by_name.get(own_name(self.model or ""))
+        style = STYLES.get(self.style.upper())
+        if role not in ROLES or style is None:
             return None
-        return role, STYLES[self.style]
+        return role, style
 
 
 def workload_of(
@@ -165,5 +180,5 @@ def workload_of(
         reason_tokens=row.reason_tokens(),
         prompt_tokens=row.prompt_tokens or DEFAULT_PROMPT_TOKENS,
         drafting=None if row.accept_rate is None else Drafting(row.accept_rate, row.ahead),
-        scores=row.scores,
+        scores=row.scores_by_strategy(),
     )

@@ -13,6 +13,8 @@ from .extras import require
 from .options import Debug, Json
 from .output import print_json
 
+MOST_QUESTIONS_A_SECOND = 1e9
+
 
 @reports_errors
 def simulate(
@@ -89,7 +91,15 @@ def simulate(
     from ..records.run_record import write_run_record
 
     paper = not any((profile, routes, tokens, small, large, overhead))
-    _check(floor=floor, plan=plan, validate=validate, overhead=overhead)
+    _check(
+        floor=floor,
+        plan=plan,
+        validate=validate,
+        overhead=overhead,
+        backend=backend,
+        profile=profile,
+        devices=devices,
+    )
     try:
         serving = Serving(
             questions=questions,
@@ -136,7 +146,14 @@ def simulate(
 
 
 def _check(
-    *, floor: float | None, plan: float | None, validate: int | None, overhead: float
+    *,
+    floor: float | None,
+    plan: float | None,
+    validate: int | None,
+    overhead: float,
+    backend: str | None,
+    profile: Path | None,
+    devices: int,
 ) -> None:
     """Refuse figures that cannot be.
 
@@ -145,8 +162,12 @@ def _check(
     """
     if validate is not None and validate < 1:
         raise UsageError("At least 1 question is needed to validate.")
-    if plan is not None and not 0 < plan < inf:
-        raise UsageError("The rate to plan for must be a number above 0.")
+    if plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND:
+        raise UsageError("The rate to plan for must be a number above 0, of a billion at most.")
+    if backend is not None and profile is None:
+        raise UsageError("--backend says which rows of a profile count; name one with --profile.")
+    if plan is not None and devices == 1:
+        raise UsageError("--plan gives every engine a device of its own; leave --devices out.")
     if not 0 <= overhead < inf:
         raise UsageError("The overhead of a call must be a number of milliseconds from 0 on.")
     if floor is not None and not 0 <= floor <= 100:

@@ -81,20 +81,20 @@ def economy(runs: Sequence[Evaluated], protocol: str = "typed") -> list[EconomyP
 def output_tokens(run: Evaluated, strategy: str, role: str | None = None) -> Estimate:
     """Mean output tokens of a question, all calls of a strategy together.
 
+    Questions with a call whose tokens are not known, as of some servers, are left out.
+
     Args:
         run: The evaluation.
         strategy: Its name.
         role: Whose calls; None for both models'.
     """
     written = {
-        one: float(
-            sum(
-                call["output_tokens"] or 0
-                for call in result["calls"]
-                if role in {None, call["role"]}
-            )
-        )
+        one: float(sum(tokens for tokens in counts if tokens is not None))
         for one, result in run.results.get(strategy, {}).items()
+        for counts in [
+            [call["output_tokens"] for call in result["calls"] if role in {None, call["role"]}]
+        ]
+        if None not in counts
     }
     return mean(list(written.values()), run.clusters(list(written)))
 
@@ -163,8 +163,9 @@ def _routes(run: Evaluated, strategies: Sequence[str], protocol: str) -> list[st
     prompts: list[float] = []
     for result in results:
         for call in result["calls"]:
-            if call["style"] == "reason" and result["route"] in reasoned:
-                reasoned[str(result["route"])].append(float(call["output_tokens"] or 0))
+            tokens = call["output_tokens"]
+            if call["style"] == "reason" and result["route"] in reasoned and tokens is not None:
+                reasoned[str(result["route"])].append(float(tokens))
             if (call["role"], call["style"]) == ("small", "direct") and call["input_tokens"]:
                 prompts.append(float(call["input_tokens"]))
     return [

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langgraph_mai.profiling.errors import ProfilingInputError
-from langgraph_mai.profiling.latency import ModelLatency
+from langgraph_mai.profiling.latency import DEFAULT_BATCH_SLOPE, ModelLatency
 from langgraph_mai.profiling.profile_latency import profile_latency
 from langgraph_mai.profiling.profile_rows import ProfileRow
 
@@ -68,6 +68,27 @@ def test_any_rows_give_times_that_never_fall_with_more_tokens(first, decode, tok
     never_falls(latency.call_seconds(read, 10) for read in tokens)
     assert latency.prefill_per_token >= 0
     assert latency.seconds_per_token > 0
+
+
+def test_what_a_batch_costs_is_read_from_its_rows():
+    rows = [row("ttft", 30), row("decode", 80, written=8), row("decode", 136, written=8, batch=8)]
+    assert profile_latency(rows, "m").batch_slope == pytest.approx(0.1)  # 1.7 times for 7 more
+    assert profile_latency(rows[:2], "m").batch_slope == DEFAULT_BATCH_SLOPE
+
+
+def test_the_picture_of_a_prompt_is_told_apart():
+    rows = [row("preprocess", 4, read=0), row("vision", 12, read=0)]
+    rows += [row("ttft", 50, read=200), row("decode", 80, written=8)]
+    latency = profile_latency(rows, "m")
+    assert latency.prefill == ((200, pytest.approx(0.050 - 0.012 - 0.010)),)
+    assert latency.pictures == ((200, pytest.approx(0.016)),)
+    assert latency.prefill_seconds(200) == pytest.approx(0.044)
+    assert latency.read_seconds(400, [200, 200]) == pytest.approx(2 * 0.028 + 2 * 0.016)
+
+
+def test_decoding_that_takes_no_time_is_refused():
+    with pytest.raises(ProfilingInputError, match="takes no time"):
+        profile_latency([row("ttft", 30), row("decode", 1e-300)], "m")
 
 
 def test_times_in_order_are_kept_and_others_meet_between():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.profiling.advice import advise
-from langgraph_mai.profiling.break_even import break_even
+from langgraph_mai.profiling.break_even import REFERENCES, break_even
 from langgraph_mai.profiling.latency import ModelLatency
 from langgraph_mai.profiling.serving import Serving, simulate_serving
 from langgraph_mai.profiling.totals import Settings, output_tokens, priced, total_seconds
@@ -205,6 +205,31 @@ def test_mai_is_held_against_speculative_decoding_where_that_is_faster():
         length = {"reasoned": even.reasoning, "transferred": even.reasoning}
         longer = total_seconds("mai", replace(drafted, reason_tokens=length), PAIR, alone)
         assert longer == pytest.approx(total_seconds(against, drafted, PAIR, alone))
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.9])
+def test_below_the_speed_ratio_that_is_named_mai_is_slower_than_either_way(rate):
+    """The small model is also the draft: slower, it slows speculative decoding down as well."""
+    quick = ModelLatency("quick", ((100, 0.022),), 0.002)
+    slow = ModelLatency("slow", ((100, 0.07),), 0.02)
+    tokens = dict(WORKLOAD.tokens) | {("small", "reason"): 300, ("large", "reason"): 200}
+    routes = {"direct": 50, "reasoned": 10, "transferred": 40}
+    workload = replace(WORKLOAD, routes=routes, tokens=tokens, drafting=Drafting(rate))
+    alone = Settings(floor=False)
+    ratio = break_even(workload, {"small": quick, "large": slow}, alone).speed_ratio
+    assert ratio is not None
+
+    def lost(ratio):
+        changed = replace(quick, seconds_per_token=slow.seconds_per_token / ratio)
+        pair = {"small": changed, "large": slow}
+        others = (total_seconds(name, workload, pair, alone) for name in REFERENCES)
+        return total_seconds("mai", workload, pair, alone) - min(others)
+
+    assert lost(ratio) == pytest.approx(0, abs=1e-6)
+    assert lost(0.9 * ratio) > 0 > lost(1.1 * ratio)
+    slower = replace(quick, seconds_per_token=0.015)
+    again = break_even(workload, {"small": slower, "large": slow}, alone).speed_ratio
+    assert again == pytest.approx(ratio)
 
 
 def test_from_the_accept_rate_on_that_is_named_a_draft_saves_time():

@@ -143,6 +143,28 @@ def test_of_several_pairs_the_named_one_counts(tmp_path):
 PAIRS = [("B", 90), ("C", 88)]
 
 
+def test_names_count_without_owner_and_another_pair_is_refused(tmp_path):
+    pair = {"small": "Small-2B", "large": "Large-8B"}
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES | pair])
+    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
+    profile = profiled(tmp_path, "owner/Small-2B", "owner/Large-8B", "owner/Other")
+    files = ("--routes", routes, "--tokens", tokens, "--profile", profile, "--advice")
+    shown = run(*files, "--small", "owner/Small-2B", "--large", "owner/Large-8B")
+    assert shown.stdout.startswith("Charts: mai is the fastest")
+    other = run(*files, "--small", "owner/Small-2B", "--large", "owner/Other")
+    assert_refused(other, f"{str(routes)!r} is about other models than --small and --large name")
+
+
+def test_any_name_can_be_drawn(tmp_path):
+    odd = "$\\frac b$ \u4e2d\u6587"
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES | {"benchmark": odd}])
+    tokens = write_csv(tmp_path / "tokens.csv", [row | {"benchmark": odd} for row in TOKENS])
+    shown = run("--routes", routes, "--tokens", tokens, "--questions", 5, "--out", tmp_path / "out")
+    assert shown.exit_code == 0, shown.stderr
+    assert not shown.stderr
+    assert (tmp_path / "out" / "economy.png").read_bytes().startswith(b"\x89PNG")
+
+
 def profiled(folder, *models, more=()):
     """A folder as `mai profile` leaves it, with round figures; each model is slower than the last.
 
@@ -246,6 +268,9 @@ def test_a_validation_is_shown_alone():
         (["--floor", "1000"], "from 0 to 100"),
         (["--validate", "0"], "At least 1 question"),
         (["--overhead", "nan"], "from 0 on"),
+        (["--plan", "1e300"], "of a billion at most"),
+        (["--plan", "5", "--devices", "1"], "leave --devices out"),
+        (["--backend", "vllm"], "name one with --profile"),
         (["--overhead", "-1"], "from 0 on"),
     ],
 )
@@ -264,10 +289,17 @@ def assert_refused(shown, said):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"score_mai": "500"}, "line 2: 'mai' should be less than or equal to 100, and is '500'"),
-        ({"score_mai": "-3"}, "line 2: 'mai' should be greater than or equal to 0"),
-        ({"score_mai": "nan"}, "line 2: 'mai' should be a finite number"),
+        (
+            {"score_mai": "500"},
+            "line 2: 'score_mai' should be less than or equal to 100, and is '500'",
+        ),
+        ({"score_mai": "-3"}, "line 2: 'score_mai' should be greater than or equal to 0"),
+        ({"score_mai": "nan"}, "line 2: 'score_mai' should be a finite number"),
+        ({"mai_score": "abc"}, "line 2: 'mai_score' should be a valid number"),
         ({"score_bogus": "50"}, "the column 'score_bogus' names no strategy"),
+        ({"promt_tokens": "50"}, "has a column 'promt_tokens'; call it 'prompt_tokens' if that"),
+        ({"questions": "1" * 401}, "'questions' should be"),
+        ({"prompt_tokens": "1e308"}, "'prompt_tokens' should be less than or equal to"),
         ({"prompt_tokens": "-40"}, "'prompt_tokens' should be greater than 0"),
         ({"prompt_tokens": "inf"}, "'prompt_tokens' should be a finite number, and is 'inf'"),
         ({"questions": "many"}, "'questions' should be a valid integer"),
@@ -279,7 +311,10 @@ def assert_refused(shown, said):
     ],
 )
 def test_a_wrong_figure_is_named_with_its_file_and_line(changed, said, tmp_path):
-    routes = write_csv(tmp_path / "routes.csv", [ROUTES | changed])
+    kept = dict(ROUTES)
+    if "promt_tokens" in changed:
+        del kept["prompt_tokens"]
+    routes = write_csv(tmp_path / "routes.csv", [kept | changed])
     tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
     shown = run("--routes", routes, "--tokens", tokens, "--advice")
     assert_refused(shown, said)
@@ -319,7 +354,10 @@ def test_a_file_of_another_kind_is_refused(content, said, tmp_path):
 
 
 def test_a_file_as_spreadsheets_save_it_is_read(tmp_path):
-    routes = write_csv(tmp_path / "routes.csv", [ROUTES])
+    """With marks of the encoding, an index without a name, a comma at the end."""
+    routes = write_csv(tmp_path / "routes.csv", [{"": 0} | ROUTES])
+    header, *rows = routes.read_text().splitlines()
+    routes.write_text("\n".join([header, *(f"{row}," for row in rows), ""]))
     routes.write_bytes(b"\xef\xbb\xbf" + routes.read_bytes().replace(b"\n", b"\r\n"))
     tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
     shown = run("--routes", routes, "--tokens", tokens, "--advice")
@@ -332,7 +370,7 @@ def test_a_file_as_spreadsheets_save_it_is_read(tmp_path):
         ({"mean_output_tokens": "inf"}, "line 2: 'mean_output_tokens' should be a finite number"),
         ({"mean_output_tokens": "-2"}, "should be greater than or equal to 0"),
         ({"role": ""}, "says neither which 'model' nor which 'role'"),
-        ({"style": "R"}, "lines 2 and 3, are about the same of Charts"),
+        ({"style": "r"}, "lines 2 and 3, are about the same of Charts"),
         ({"benchmark": "Maps"}, "has no tokens of small_direct on Charts; add rows for these"),
     ],
 )
@@ -342,6 +380,19 @@ def test_wrong_tokens_are_named_with_their_file_and_line(changed, said, tmp_path
     shown = run("--routes", routes, "--tokens", tokens)
     assert_refused(shown, said)
     assert str(tokens) in shown.stderr
+
+
+@pytest.mark.parametrize("end", [b'm,"needs 5 GB, an', "m,\u4e2d".encode()[:-1], b"m,tra", b""])
+def test_a_last_row_that_was_cut_off_is_left_out(tmp_path, end):
+    path = profiled(tmp_path, "A", "B") / "profile.csv"
+    path.write_bytes(path.read_bytes() + end)
+    assert run("--profile", tmp_path, "--advice").exit_code == 0
+
+
+def test_a_last_row_without_the_end_of_its_line_counts(tmp_path):
+    path = profiled(tmp_path, "A", "B") / "profile.csv"
+    path.write_bytes(path.read_bytes().rstrip())
+    assert run("--profile", tmp_path, "--advice").exit_code == 0
 
 
 def test_a_wrong_figure_of_a_profile_is_named_with_its_line(tmp_path):

@@ -83,6 +83,16 @@ def test_the_token_economy_and_the_routes_as_csv(ten):
     assert (routes["small"], routes["large"], routes["accept_rate"]) == ("S-2B", "L-8B", "")
 
 
+def test_tokens_that_are_not_known_are_no_tokens(ten, tmp_path):
+    results = [cascade_result(number) for number in range(10)]
+    for one in results:
+        one["calls"] = [call | {"output_tokens": None} for call in one["calls"]]
+    run = Evaluated.read(write_evaluation(tmp_path / "untold", results))
+    assert economy([run]) == []
+    (routes,) = csv.DictReader(io.StringIO(routes_csv([run])))
+    assert routes["reason_tokens_reasoned"] == routes["reason_tokens_transferred"] == ""
+
+
 def test_the_token_economy_of_several_benchmarks_is_one_picture(ten):
     points = economy([Evaluated.read(ten)])
     other = [replace(point, benchmark="other") for point in points]
