@@ -3,39 +3,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from simulated import ROUTES, TOKENS, advised, assert_refused, profiled, run, write_csv
 
 import langgraph_mai
-from langgraph_mai.tools.cli import app
-
-ROUTES = {
-    "benchmark": "Charts",
-    "questions": 100,
-    "verified_direct": 70,
-    "verified_by_reasoning": 10,
-    "reasoning_transfer": 20,
-    "reason_tokens_reasoned": 80,
-    "reason_tokens_transferred": 120,
-    "prompt_tokens": 300,
-    "score_mai": 90,
-    "score_large_direct": 85,
-}
-TOKENS = [
-    {"role": role, "benchmark": "Charts", "style": style, "mean_output_tokens": count}
-    for role, style, count in [("small", "S", 2), ("small", "R", 60), ("large", "S", 2)]
-]
-
-
-def run(*words):
-    return CliRunner().invoke(app, ["simulate", *map(str, words)])
-
-
-def write_csv(path, rows):
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
 
 
 def test_everything_is_written(tmp_path):
@@ -123,9 +93,7 @@ def test_table_10_as_it_is_published_can_be_given(tmp_path):
     assert values["ChartQA.advice.score"] == 86.8
 
 
-def advised(shown):
-    assert shown.exit_code == 0, shown.stderr
-    return {record["name"]: record["value"] for record in json.loads(shown.stdout)}
+PAIRS = [("B", 90), ("C", 88)]
 
 
 def test_of_several_pairs_the_named_one_counts(tmp_path):
@@ -138,9 +106,6 @@ def test_of_several_pairs_the_named_one_counts(tmp_path):
     assert_refused(run(*files, "--advice"), "holds 3 models (A, B, C); name the two of a pair")
     either = run("--routes", routes, "--tokens", tokens, "--advice")
     assert_refused(either, "lines 2 and 3, are about the same of Charts")
-
-
-PAIRS = [("B", 90), ("C", 88)]
 
 
 def test_names_count_without_owner_and_another_pair_is_refused(tmp_path):
@@ -163,30 +128,6 @@ def test_any_name_can_be_drawn(tmp_path):
     assert shown.exit_code == 0, shown.stderr
     assert not shown.stderr
     assert (tmp_path / "out" / "economy.png").read_bytes().startswith(b"\x89PNG")
-
-
-def profiled(folder, *models, more=()):
-    """A folder as `mai profile` leaves it, with round figures; each model is slower than the last.
-
-    Args:
-        folder: Where.
-        models: Their names.
-        more: Rows beside the time to first token and decoding.
-    """
-    common = {"backend": "transformers", "dtype": "float32", "device": "cpu", "attention": "sdpa"}
-    common |= {"weights": "real", "batch": 1, "image_side": 256, "query_tokens": 64}
-    rows = [
-        common | {"model": model, "component": component, "median_ms": milliseconds} | sizes
-        for index, model in enumerate(models)
-        for component, milliseconds, sizes in (
-            ("ttft", 20, {"input_tokens": 128, "output_tokens": 1}),
-            ("decode", 80 + index, {"input_tokens": 128, "output_tokens": 8}),
-            *more,
-        )
-    ]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    write_csv(folder / "profile.csv", [dict.fromkeys(columns, "") | row for row in rows])
-    return folder
 
 
 def test_it_says_which_pair_and_whose_routes_it_computes_with(tmp_path):
@@ -277,128 +218,3 @@ def test_a_validation_is_shown_alone():
 def test_what_cannot_be_used_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert_refused(run(*words), said)
-
-
-def assert_refused(shown, said):
-    assert shown.exit_code == 2
-    assert said in shown.stderr
-    assert len(shown.stderr.strip().splitlines()) == 1
-    assert not shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (
-            {"score_mai": "500"},
-            "line 2: 'score_mai' should be less than or equal to 100, and is '500'",
-        ),
-        ({"score_mai": "-3"}, "line 2: 'score_mai' should be greater than or equal to 0"),
-        ({"score_mai": "nan"}, "line 2: 'score_mai' should be a finite number"),
-        ({"mai_score": "abc"}, "line 2: 'mai_score' should be a valid number"),
-        ({"score_bogus": "50"}, "the column 'score_bogus' names no strategy"),
-        ({"promt_tokens": "50"}, "has a column 'promt_tokens'; call it 'prompt_tokens' if that"),
-        ({"questions": "1" * 401}, "'questions' should be"),
-        ({"prompt_tokens": "1e308"}, "'prompt_tokens' should be less than or equal to"),
-        ({"prompt_tokens": "-40"}, "'prompt_tokens' should be greater than 0"),
-        ({"prompt_tokens": "inf"}, "'prompt_tokens' should be a finite number, and is 'inf'"),
-        ({"questions": "many"}, "'questions' should be a valid integer"),
-        ({"questions": ""}, "the column 'questions' is empty"),
-        ({"verified_direct": "-1"}, "'verified_direct' should be greater than or equal to 0"),
-        ({"verified_direct": "90"}, "the routes add up to 120, which is more than the 100"),
-        ({"accept_rate": "1.5"}, "'accept_rate' should be less than or equal to 1"),
-        ({"ahead": "0"}, "'ahead' should be greater than or equal to 1"),
-    ],
-)
-def test_a_wrong_figure_is_named_with_its_file_and_line(changed, said, tmp_path):
-    kept = dict(ROUTES)
-    if "promt_tokens" in changed:
-        del kept["prompt_tokens"]
-    routes = write_csv(tmp_path / "routes.csv", [kept | changed])
-    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
-    shown = run("--routes", routes, "--tokens", tokens, "--advice")
-    assert_refused(shown, said)
-    assert str(routes) in shown.stderr
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([{"name": "Charts"}], "line 2: the column 'benchmark' is missing"),
-        ([ROUTES, ROUTES], "lines 2 and 3, are about the same of Charts"),
-    ],
-)
-def test_routes_that_are_none_are_refused(rows, said, tmp_path):
-    assert_refused(run("--routes", write_csv(tmp_path / "routes.csv", rows)), said)
-
-
-@pytest.mark.parametrize("content", ["", "\n", ",".join(ROUTES) + "\n"])
-def test_a_file_without_rows_is_refused(content, tmp_path):
-    routes = tmp_path / "routes.csv"
-    routes.write_text(content)
-    assert_refused(run("--routes", routes, "--advice"), "has no row below its header")
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"benchmark,questions\nCharts,1,2\n", "line 2 has more cells than the header"),
-        (b"benchmark\n\xff\xfe\n", "is no text in UTF-8"),
-        (b'benchmark\n"Charts\n', "is no CSV file"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(content, said, tmp_path):
-    routes = tmp_path / "routes.csv"
-    routes.write_bytes(content)
-    assert_refused(run("--routes", routes), said)
-
-
-def test_a_file_as_spreadsheets_save_it_is_read(tmp_path):
-    """With marks of the encoding, an index without a name, a comma at the end."""
-    routes = write_csv(tmp_path / "routes.csv", [{"": 0} | ROUTES])
-    header, *rows = routes.read_text().splitlines()
-    routes.write_text("\n".join([header, *(f"{row}," for row in rows), ""]))
-    routes.write_bytes(b"\xef\xbb\xbf" + routes.read_bytes().replace(b"\n", b"\r\n"))
-    tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
-    shown = run("--routes", routes, "--tokens", tokens, "--advice")
-    assert shown.stdout.startswith("Charts: mai is the fastest")
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"mean_output_tokens": "inf"}, "line 2: 'mean_output_tokens' should be a finite number"),
-        ({"mean_output_tokens": "-2"}, "should be greater than or equal to 0"),
-        ({"role": ""}, "says neither which 'model' nor which 'role'"),
-        ({"style": "r"}, "lines 2 and 3, are about the same of Charts"),
-        ({"benchmark": "Maps"}, "has no tokens of small_direct on Charts; add rows for these"),
-    ],
-)
-def test_wrong_tokens_are_named_with_their_file_and_line(changed, said, tmp_path):
-    routes = write_csv(tmp_path / "routes.csv", [ROUTES])
-    tokens = write_csv(tmp_path / "tokens.csv", [TOKENS[0] | changed, *TOKENS[1:]])
-    shown = run("--routes", routes, "--tokens", tokens)
-    assert_refused(shown, said)
-    assert str(tokens) in shown.stderr
-
-
-@pytest.mark.parametrize("end", [b'm,"needs 5 GB, an', "m,\u4e2d".encode()[:-1], b"m,tra", b""])
-def test_a_last_row_that_was_cut_off_is_left_out(tmp_path, end):
-    path = profiled(tmp_path, "A", "B") / "profile.csv"
-    path.write_bytes(path.read_bytes() + end)
-    assert run("--profile", tmp_path, "--advice").exit_code == 0
-
-
-def test_a_last_row_without_the_end_of_its_line_counts(tmp_path):
-    path = profiled(tmp_path, "A", "B") / "profile.csv"
-    path.write_bytes(path.read_bytes().rstrip())
-    assert run("--profile", tmp_path, "--advice").exit_code == 0
-
-
-def test_a_wrong_figure_of_a_profile_is_named_with_its_line(tmp_path):
-    path = profiled(tmp_path, "A", "B") / "profile.csv"
-    assert run("--profile", tmp_path, "--advice").exit_code == 0
-    for wrong in ("nan", "-1", "fast"):
-        path.write_text(path.read_text().replace(",80", f",{wrong}", 1))
-        assert_refused(run("--profile", tmp_path), "line 3: 'median_ms' should be")
-        profiled(tmp_path, "A", "B")
