@@ -89,20 +89,64 @@ def test_what_takes_too_long_is_named_and_tried_again(model, tmp_path):
     assert [row.key for row in read_rows(tmp_path / "profile.csv")] == [row.key for row in again]
 
 
+FAILURES = {
+    "GPU memory": (torch.OutOfMemoryError("CUDA out of memory"), "ran out of memory"),
+    "main memory": (MemoryError(), "ran out of memory"),
+    "engine": (EngineEndedError("The engine has ended."), "The engine has ended."),
+}
+
+
+def failing(method, error, fails=lambda *given: True):
+    """A method of a model that fails where it is told to."""
+
+    def run(*given):
+        if fails(*given):
+            raise error
+        return method(*given)
+
+    return run
+
+
+@pytest.mark.parametrize(("error", "said"), FAILURES.values(), ids=list(FAILURES))
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("component", "method", "fails"),
     [
-        (torch.OutOfMemoryError("CUDA out of memory"), "ran out of memory"),
-        (EngineEndedError("The engine has ended."), "The engine has ended."),
+        ("preprocess", "preprocess", lambda *given: True),
+        ("vision", "encode", lambda *given: True),
+        ("ttft", "write", lambda pictures, query, tokens: tokens == 1),
+        ("decode", "write", lambda pictures, query, tokens: tokens > 1),
     ],
 )
-def test_a_failure_costs_one_row(model, tmp_path, monkeypatch, error, said):
-    def fail(_pictures):
-        raise error
+def test_a_failure_costs_one_component(
+    model, tmp_path, monkeypatch, component, method, fails, error, said
+):
+    monkeypatch.setattr(model, method, failing(getattr(model, method), error, fails))
+    rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2,)))
+    assert {row.component: row.skipped for row in rows if row.skipped} == {component: said}
+    assert [row.component for row in rows] == ["preprocess", "vision", "ttft", "decode"]
+    written = read_rows(tmp_path / "profile.csv")
+    assert [(row.key, row.skipped) for row in written] == [(row.key, row.skipped) for row in rows]
 
-    monkeypatch.setattr(model, "encode", fail)
-    rows = measure(model, tmp_path)
-    assert {row.component: row.skipped for row in rows if row.skipped} == {"vision": said}
+
+@pytest.mark.parametrize(("error", "said"), FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.parametrize("most", [0, 2])
+def test_an_output_that_fails_costs_no_shorter_one(
+    model, tmp_path, monkeypatch, error, said, most
+):
+    too_long = failing(model.write, error, lambda pictures, query, tokens: tokens > most + 1)
+    monkeypatch.setattr(model, "write", too_long)
+    rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2, 5, 9)))
+    decoded = {row.output_tokens: row for row in rows if row.component == "decode"}
+    for length, row in decoded.items():
+        assert (row.median_ms is None, row.skipped) == (length > most, said * (length > most))
+
+
+def test_an_error_that_is_none_of_memory_is_raised(model, tmp_path, monkeypatch):
+    for method in ("preprocess", "encode", "write"):
+        with monkeypatch.context() as patched:
+            patched.setattr(model, method, failing(None, RuntimeError("a fault of the program")))
+            with pytest.raises(RuntimeError, match="a fault of the program"):
+                measure(model, tmp_path / method)
 
 
 def test_a_model_that_cannot_be_had_is_named_and_the_others_go_on(qwen_checkpoint, tmp_path):
