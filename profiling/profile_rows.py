@@ -1,14 +1,16 @@
 """`profile.csv`: one row a measurement, written as it is made, and read again to resume."""
 
 import csv
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+import io
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ..configs.whole_files import write_whole, writing
 from .csv_rows import read_csv_rows
+from .errors import ProfilingInputError
 
 Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 
@@ -98,6 +100,7 @@ class ProfileRow:
 
 
 _COLUMNS = [field.name for field in fields(ProfileRow)]
+_NEEDED = {field.name for field in fields(ProfileRow) if field.default is MISSING}
 
 
 class ProfileFile:
@@ -108,39 +111,57 @@ class ProfileFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open it, or start one."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Open it, or start one; one of an older version gets the columns that it lacks.
+
+        Raises:
+            ProfilingInputError: There is a file of this name that is no profile; it stays as it is.
+            ConfigError: It cannot be written.
+        """
         self._path = folder / "profile.csv"
+        _check_columns(self._path)
         self.rows = read_rows(self._path)
-        self._write(self.rows)
+        if not _is_whole(self._path):
+            self._write()
 
     def find(self, row: ProfileRow) -> ProfileRow | None:
         """A row that was measured before with these settings; what was skipped is tried again."""
         return next(
-            (known for known in self.rows if known.key == row.key and not known.skipped), None
+            (
+                known
+                for known in self.rows
+                if known.key == row.key and known.median_ms is not None and not known.skipped
+            ),
+            None,
         )
 
     def forget(self, row: ProfileRow) -> None:
-        """Take away a row with these settings, if there is one."""
+        """Take away a row with these settings, if there is one.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
         kept = [known for known in self.rows if known.key != row.key]
         if len(kept) < len(self.rows):
             self.rows = kept
-            self._write(kept)
+            self._write()
 
     def add(self, row: ProfileRow) -> None:
-        """Write a row at once. It takes the place of one that was skipped before."""
+        """Write a row at once. It takes the place of one that was skipped before.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
         self.forget(row)
         self.rows.append(row)
-        with self._path.open("a", newline="", encoding="utf-8") as file:
+        with writing(self._path), self._path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, _COLUMNS).writerow(_shown(row))
 
-    def _write(self, rows: Iterable[ProfileRow]) -> None:
-        part = self._path.with_suffix(".part")
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, _COLUMNS)
-            writer.writeheader()
-            writer.writerows(_shown(row) for row in rows)
-        part.replace(self._path)
+    def _write(self) -> None:
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, _COLUMNS)
+        writer.writeheader()
+        writer.writerows(_shown(row) for row in self.rows)
+        write_whole(self._path, text.getvalue())
 
 
 def read_rows(path: Path) -> list[ProfileRow]:
@@ -152,6 +173,34 @@ def read_rows(path: Path) -> list[ProfileRow]:
     if not path.exists():
         return []
     return [line.row for line in read_csv_rows(path, ProfileRow, skip_short=True)]
+
+
+def _check_columns(path: Path) -> None:
+    """Refuse a file that is none of this version, nor of an older one with fewer columns."""
+    header = _header(path)
+    older = [name for name in _COLUMNS if name in header]
+    if header and not (header == older and _NEEDED.issubset(header)):
+        raise ProfilingInputError(
+            f"{str(path)!r} has other columns than a profile and is left as it is; move it away, "
+            "or name another folder."
+        )
+
+
+def _header(path: Path) -> list[str]:
+    """The first line's cells; none where there is none, or no text, which `read_rows` refuses."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+            return next(csv.reader(file), [])
+    except (OSError, csv.Error):
+        return []
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether rows of this version can be added behind what is there."""
+    if _header(path) != _COLUMNS or not path.read_bytes().endswith(b"\n"):
+        return False
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return all(len(cells) in {0, len(_COLUMNS)} for cells in csv.reader(file))
 
 
 def _shown(row: ProfileRow) -> dict[str, object]:

@@ -13,6 +13,7 @@ from .errors import UsageError, reports_errors
 from .extras import require
 from .options import Debug, Json
 from .output import print_json
+from .results_folder import results_folder
 
 if TYPE_CHECKING:
     from ..profiling.target import Target
@@ -93,6 +94,7 @@ def profile(
         raise UsageError("The repeats and the questions must be at least 1.")
     if random_weights and not (model or pair):
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
+    out = results_folder(out) if out else None
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
     from ..profiling.doubts import impossible
@@ -121,15 +123,14 @@ def profile(
         if not only_decoding:
             _measure(targets, grid, file, out)
         more = [_compare_decoding(decoding, folder)] if decoding else []
-    load["after"] = machine_load()
+        load["after"] = machine_load()
+        if out:
+            write_profile(file.rows, out, more)
+            loads = {when: asdict(one) for when, one in load.items()}
+            write_run_record(out, settings=settings, machine_load=loads)
     busy = [one.warning(f"{when} the measurement") for when, one in load.items()]
     for sentence in [*filter(None, busy), *impossible(file.rows)]:
         typer.echo(sentence, err=True)
-    if out:
-        write_profile(file.rows, out, more)
-        write_run_record(
-            out, settings=settings, machine_load={when: asdict(one) for when, one in load.items()}
-        )
     if as_json:
         figures = [figure for _, added in more for figure in added]
         print_json([figure.as_dict() for figure in [*records(file.rows), *figures]])
@@ -140,9 +141,16 @@ def profile(
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
-    """Where rows are written: the folder that was named, or one that is gone afterwards."""
+    """Where rows are written: the folder that was named, or one that is gone afterwards.
+
+    Raises:
+        ConfigError: Another profile is written there.
+    """
+    from ..records.held_folder import holding
+
     if out:
-        yield out
+        with holding(out, "mai profile"):
+            yield out
         return
     with tempfile.TemporaryDirectory(prefix="langgraph-mai-profile-") as name:
         yield Path(name)

@@ -130,9 +130,7 @@ def test_a_failure_costs_one_component(
 
 @pytest.mark.parametrize(("error", "said"), FAILURES.values(), ids=list(FAILURES))
 @pytest.mark.parametrize("most", [0, 2])
-def test_an_output_that_fails_costs_no_shorter_one(
-    model, tmp_path, monkeypatch, error, said, most
-):
+def test_an_output_that_fails_costs_no_shorter_one(model, tmp_path, monkeypatch, error, said, most):
     too_long = failing(model.write, error, lambda pictures, query, tokens: tokens > most + 1)
     monkeypatch.setattr(model, "write", too_long)
     rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2, 5, 9)))
@@ -167,16 +165,6 @@ def test_a_model_that_cannot_be_had_is_named_and_the_others_go_on(qwen_checkpoin
     }
     with pytest.raises(ModelError, match="There is no model folder"):
         profile_models([missing], GRID, ProfileFile(tmp_path / "b"), lambda target, row: None)
-
-
-def test_a_profile_of_an_older_version_is_read(model, tmp_path):
-    rows = measure(model, tmp_path)
-    lines = (tmp_path / "profile.csv").read_text().splitlines()
-    assert lines[0].endswith("gflops,gigabytes,skipped")
-    older = [",".join([*line.split(",")[:-3], line.split(",")[-1]]) for line in lines]
-    (tmp_path / "profile.csv").write_text("\n".join(older) + "\n")
-    assert [row.key for row in read_rows(tmp_path / "profile.csv")] == [row.key for row in rows]
-    assert all(row.gflops is None for row in read_rows(tmp_path / "profile.csv"))
 
 
 def test_the_machine_is_measured():
