@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..configs.whole_files import write_whole
 from ..records.record import Record, write_records
+from .decoding_results import decoding_records, decoding_table, read_decoding
 from .paper_tables import table
 from .profile_plots import profile_plots
 from .profile_rows import ProfileRow
@@ -17,24 +19,26 @@ _TITLES = {
 }
 
 
-def write_profile(
-    rows: Sequence[ProfileRow], folder: Path, more: Sequence[tuple[Table, list[Record]]] = ()
-) -> None:
-    """Write `profile.json`, `profile.md`, the other tables as CSV, and the plots.
+def write_profile(rows: Sequence[ProfileRow], folder: Path) -> None:
+    """Write `profile.json`, `profile.md`, `decoding.csv` and the plots.
 
     Args:
         rows: What was measured and skipped.
-        folder: Where `profile.csv` is.
-        more: Tables of other measurements, and their figures.
+        folder: Where `profile.csv` is, and `decoding.json`, if decoding was compared.
+
+    Raises:
+        ConfigError: They cannot be written.
+        ProfilingInputError: `decoding.json` cannot be read.
     """
-    figures = [figure for _, added in more for figure in added]
-    write_records(folder / "profile.json", [*records(rows), *figures])
-    text = markdown(rows, [added for added, _ in more])
-    for added, _ in more:
-        added.write(folder)
-    (folder / "profile.md").write_text(text, encoding="utf-8")
+    compared = read_decoding(folder)
+    write_records(folder / "profile.json", [*records(rows), *decoding_records(compared)])
+    shown = tables(rows)
+    if compared:
+        shown.append(decoding_table(compared))
+        shown[-1].write(folder)
+    write_whole(folder / "profile.md", markdown(shown))
     for name, drawn in profile_plots(rows).items():
-        (folder / f"{name}.png").write_bytes(drawn)
+        write_whole(folder / f"{name}.png", drawn)
 
 
 def records(rows: Sequence[ProfileRow]) -> list[Record]:
@@ -84,9 +88,9 @@ def tables(rows: Sequence[ProfileRow]) -> list[Table]:
     return found
 
 
-def markdown(rows: Sequence[ProfileRow], more: Sequence[Table] = ()) -> str:
+def markdown(shown: Sequence[Table]) -> str:
     """The tables as Markdown."""
-    parts = ["# Component latency", *(shown.markdown() for shown in [*tables(rows), *more])]
+    parts = ["# Component latency", *(table.markdown() for table in shown)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -97,6 +97,13 @@ def profile(
     out = results_folder(out) if out else None
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
+    from ..profiling.decoding_comparison import compare_decoding
+    from ..profiling.decoding_results import (
+        decoding_records,
+        decoding_table,
+        read_decoding,
+        write_decoding,
+    )
     from ..profiling.doubts import impossible
     from ..profiling.grid import Grid
     from ..profiling.profile_report import records, tables, write_profile
@@ -120,22 +127,25 @@ def profile(
     load = {"before": machine_load()}
     with _folder(out) as folder:
         file = ProfileFile(folder)
+        read_decoding(folder)  # one that cannot be read is refused now, not in the end
         if not only_decoding:
             _measure(targets, grid, file, out)
-        more = [_compare_decoding(decoding, folder)] if decoding else []
+        if decoding:
+            write_decoding(compare_decoding(decoding, folder / "questions"), folder)
+        compared = read_decoding(folder)
         load["after"] = machine_load()
         if out:
-            write_profile(file.rows, out, more)
+            write_profile(file.rows, out)
             loads = {when: asdict(one) for when, one in load.items()}
             write_run_record(out, settings=settings, machine_load=loads)
     busy = [one.warning(f"{when} the measurement") for when, one in load.items()]
     for sentence in [*filter(None, busy), *impossible(file.rows)]:
         typer.echo(sentence, err=True)
     if as_json:
-        figures = [figure for _, added in more for figure in added]
-        print_json([figure.as_dict() for figure in [*records(file.rows), *figures]])
+        figures = [*records(file.rows), *decoding_records(compared)]
+        print_json([figure.as_dict() for figure in figures])
         return
-    for table in [*tables(file.rows), *(added for added, _ in more)]:
+    for table in [*tables(file.rows), *([decoding_table(compared)] if compared else [])]:
         show_table(table.title, table.header, table.rows)
 
 
@@ -186,18 +196,6 @@ def _targets(
     if pair:
         found += pair_targets(pair, chosen, random_weights=random_weights)
     return found or demo_targets(chosen)
-
-
-def _compare_decoding(questions: int, folder: Path) -> Any:
-    """Table 12's form, as a table and as figures."""
-    from ..profiling.decoding_comparison import (
-        compare_decoding,
-        decoding_records,
-        decoding_table,
-    )
-
-    methods = compare_decoding(questions, folder / "questions")
-    return decoding_table(methods), decoding_records(methods)
 
 
 def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) -> None:
