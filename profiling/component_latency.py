@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
+import torch
+
 from ..models.errors import ModelError
 from ..models.transformers.load_errors import is_out_of_memory
 from ..models.transformers.memory import free_device_memory
@@ -17,13 +19,19 @@ from .machine_rates import MachineRates
 from .profile_rows import ProfileFile, ProfileRow
 from .profiled_model import DoesNotFit, Pictures, ProfiledModel
 from .stopwatch import spread
+from .target import Target
 
 
 class ComponentLatency:
     """Measures one model into a file."""
 
     def __init__(
-        self, model: ProfiledModel, file: ProfileFile, rates: MachineRates, grid: Grid, weights: str
+        self,
+        model: ProfiledModel,
+        file: ProfileFile,
+        rates: MachineRates,
+        grid: Grid,
+        target: Target,
     ) -> None:
         """Prepare.
 
@@ -32,21 +40,21 @@ class ComponentLatency:
             file: Takes the rows, and knows those of an earlier run.
             rates: What the machine can do.
             grid: What to measure.
-            weights: "real" or "random".
+            target: What the model was asked for with.
         """
         self._model = model
         self._sizes = model.sizes
         self._file = file
         self._rates = rates
         self._grid = grid
-        self._row = ProfileRow(
-            model=model.name,
-            backend=model.backend,
+        on_cpu = model.device.type == "cpu"
+        self._row = replace(
+            target.row,
             dtype=str(model.dtype).removeprefix("torch."),
             device=str(model.device),
             attention=model.attention,
-            weights=weights,
-            component="preprocess",
+            memory=None if on_cpu else target.row.memory,
+            threads=torch.get_num_threads() if on_cpu else None,
             gflops=rates.flops / 1e9,
             gigabytes=rates.bandwidth / 1e9,
         )
@@ -61,7 +69,8 @@ class ComponentLatency:
             self._row, batch=batch, image_side=side, image_tokens=self._sizes.image_tokens(side)
         )
         pictures = cache(lambda: self._model.pictures(side, batch))
-        yield self._cell(start, lambda: self._preprocess(start, pictures()))
+        prepared = replace(start, component="preprocess")
+        yield self._cell(prepared, lambda: self._preprocess(prepared, pictures()))
         vision = replace(start, component="vision")
         yield self._cell(vision, lambda: self._vision(vision, pictures()))
         for query in self._grid.queries(side):

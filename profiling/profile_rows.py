@@ -17,19 +17,20 @@ Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 _Count = Annotated[int, Field(ge=0)]
 _Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
-_KEY = (
-    "model",
+SETTINGS = (
     "backend",
     "dtype",
     "device",
     "attention",
     "weights",
-    "component",
-    "batch",
-    "image_side",
-    "query_tokens",
-    "output_tokens",
+    "revision",
+    "engine",
+    "memory",
+    "threads",
 )
+"""Columns that tell one way to run a model from another."""
+
+_SIZES = ("batch", "image_side", "query_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ class ProfileRow:
         component: What was measured. Time to first token includes the vision encoder; decoding is
             from the first token to as many more as `output_tokens`. "weights" stands for a model
             that could not be brought into memory, and so was skipped as a whole.
+        revision: Branch, tag or commit that was asked for of a hub model.
+        engine: Options of vLLM's engine that were asked for, as NAME=VALUE.
+        memory: vLLM on a GPU: share of its memory that the engine takes.
+        threads: On a CPU: threads that torch computes with in this process.
         batch: Equal prompts at once.
         image_side: Width and height of the picture, in pixels.
         image_tokens: Tokens it takes in a prompt.
@@ -70,6 +75,10 @@ class ProfileRow:
     attention: str
     weights: str
     component: Component
+    revision: str = ""
+    engine: str = ""
+    memory: _Figure = None
+    threads: _Count | None = None
     batch: Annotated[int, Field(ge=1)] = 1
     image_side: _Count = 0
     image_tokens: _Count = 0
@@ -89,7 +98,14 @@ class ProfileRow:
     @property
     def key(self) -> tuple[str, ...]:
         """What tells this measurement from every other one."""
-        return tuple(str(getattr(self, name)) for name in _KEY)
+        sizes = (str(getattr(self, name)) for name in _SIZES)
+        return (self.model, *self.settings.values(), self.component, *sizes)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """How the model was run, by the names of `SETTINGS`; empty where it is not known."""
+        found = {name: getattr(self, name) for name in SETTINGS}
+        return {name: "" if value is None else str(value) for name, value in found.items()}
 
     @property
     def share(self) -> float | None:

@@ -25,7 +25,8 @@ def model(checkpoint):
 
 
 def measure(model, folder, rates=RATES, grid=GRID):
-    return list(ComponentLatency(model, ProfileFile(folder), rates, grid, "real").measure())
+    target = Target(model.name)
+    return list(ComponentLatency(model, ProfileFile(folder), rates, grid, target).measure())
 
 
 def test_prompts_have_the_asked_length_and_outputs_are_never_cut_short(model):
@@ -39,7 +40,7 @@ def test_prompts_have_the_asked_length_and_outputs_are_never_cut_short(model):
 
 def test_each_component_is_measured_and_written_at_once(model, tmp_path):
     seen = []
-    measuring = ComponentLatency(model, ProfileFile(tmp_path), RATES, GRID, "real")
+    measuring = ComponentLatency(model, ProfileFile(tmp_path), RATES, GRID, Target(model.name))
     for row in measuring.measure():
         assert read_rows(tmp_path / "profile.csv")[-1].key == row.key
         seen.append(row)
