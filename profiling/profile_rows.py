@@ -129,14 +129,17 @@ class ProfileFile:
     def __init__(self, folder: Path) -> None:
         """Open it, or start one; one of an older version gets the columns that it lacks.
 
+        Models that an earlier run could not have are taken out: they belong to that run.
+
         Raises:
             ProfilingInputError: There is a file of this name that is no profile; it stays as it is.
             ConfigError: It cannot be written.
         """
         self._path = folder / "profile.csv"
         _check_columns(self._path)
-        self.rows = read_rows(self._path)
-        if not _is_whole(self._path):
+        found = read_rows(self._path)
+        self.rows = [row for row in found if row.component != "weights"]
+        if len(self.rows) < len(found) or not _is_whole(self._path):
             self._write()
 
     def find(self, row: ProfileRow) -> ProfileRow | None:
@@ -150,24 +153,16 @@ class ProfileFile:
             None,
         )
 
-    def forget(self, row: ProfileRow) -> None:
-        """Take away a row with these settings, if there is one.
-
-        Raises:
-            ConfigError: The file cannot be written.
-        """
-        kept = [known for known in self.rows if known.key != row.key]
-        if len(kept) < len(self.rows):
-            self.rows = kept
-            self._write()
-
     def add(self, row: ProfileRow) -> None:
         """Write a row at once. It takes the place of one that was skipped before.
 
         Raises:
             ConfigError: The file cannot be written.
         """
-        self.forget(row)
+        others = [known for known in self.rows if known.key != row.key]
+        if len(others) < len(self.rows):
+            self.rows = others
+            self._write()
         self.rows.append(row)
         with writing(self._path), self._path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, _COLUMNS).writerow(_shown(row))

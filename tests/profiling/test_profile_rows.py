@@ -123,6 +123,18 @@ def test_a_measured_row_takes_the_place_of_a_skipped_one(tmp_path):
     assert file.find(ROWS[1]) == measured
 
 
+def test_a_model_that_could_not_be_had_is_named_until_the_next_run(tmp_path):
+    gone = [
+        replace(FIRST, model=name, component="weights", skipped="is not there") for name in "ab"
+    ]
+    file = ProfileFile(tmp_path)
+    for row in [gone[0], *ROWS, gone[1]]:
+        file.add(row)
+    assert read_rows(tmp_path / "profile.csv") == file.rows == [gone[0], *ROWS, gone[1]]
+    assert ProfileFile(tmp_path).rows == ROWS
+    assert read_rows(tmp_path / "profile.csv") == ROWS
+
+
 def test_a_row_without_its_median_is_measured_again(tmp_path):
     file = opened(tmp_path, csv_text(COLUMNS, [FIRST]))
     assert file.rows == [FIRST]

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langgraph_mai.profiling import profile_run
+from langgraph_mai.profiling.profile_rows import read_rows
 from langgraph_mai.records.held_folder import holding
 from langgraph_mai.tools.cli import app
 
@@ -62,3 +63,15 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_is_done(tmp_path, be
 def test_a_folder_in_proc_is_refused():
     if Path("/proc/self").is_dir():
         assert_refused(profile("/proc/profile"), "'/proc/profile' cannot be written")
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--model", "./missing"], ["--model", "demo:small", "--dtype", "floatt32"]]
+)
+def test_a_mistyped_model_is_gone_with_the_next_run(tmp_path, wrong):
+    assert profile(tmp_path, *wrong).exit_code == 1
+    assert "weights" in (tmp_path / "profile.csv").read_text()
+    assert profile(tmp_path, "--model", "demo:small").exit_code == 0
+    rows = read_rows(tmp_path / "profile.csv")
+    assert {(row.model, row.dtype, row.skipped) for row in rows} == {("demo:small", "float32", "")}
+    assert "Skipped" not in (tmp_path / "profile.md").read_text()
