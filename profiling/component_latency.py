@@ -3,6 +3,7 @@
 Imports torch.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -192,12 +193,18 @@ class ComponentLatency:
 
     def _check_time(self, floor: float) -> None:
         if floor > self._grid.longest:
-            raise DoesNotFit(f"takes at least {floor:.0f} s here")
+            raise DoesNotFit(f"takes at least {_two_digits(floor)} s here")
 
     def _check_memory(self, needed: float) -> None:
         free = free_device_memory(self._model.device)
         if free is not None and needed > free:
             raise DoesNotFit(f"needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+
+
+def _two_digits(seconds: float) -> str:
+    """Positive seconds, at least to their second significant digit."""
+    places = max(0, 1 - math.floor(math.log10(seconds)))
+    return f"{seconds:.{places}f}"
 
 
 @contextmanager

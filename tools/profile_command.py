@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,11 +88,7 @@ def profile(
         "query_tokens": query_tokens,
         "output_tokens": output_tokens,
     }
-    for name, values in sizes.items():
-        if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
-            raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
-    if repeats < 1 or (decoding is not None and decoding < 1):
-        raise UsageError("The repeats and the questions must be at least 1.")
+    _check(sizes, repeats, longest, decoding)
     if random_weights and not (model or pair):
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
     out = results_folder(out) if out else None
@@ -147,6 +144,19 @@ def profile(
         return
     for table in [*tables(file.rows), *([decoding_table(compared)] if compared else [])]:
         show_table(table.title, table.header, table.rows)
+
+
+def _check(
+    sizes: dict[str, list[int] | None], repeats: int, longest: float, decoding: int | None
+) -> None:
+    """Refuse numbers that nothing can be measured with."""
+    for name, values in sizes.items():
+        if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
+            raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
+    if repeats < 1 or (decoding is not None and decoding < 1):
+        raise UsageError("The repeats and the questions must be at least 1.")
+    if not (isfinite(longest) and longest > 0):
+        raise UsageError("The seconds of --longest must be a positive number, such as 60.")
 
 
 @contextmanager

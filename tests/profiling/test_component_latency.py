@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from profiled_models import KnownModel, KnownSizes
 from typer.testing import CliRunner
 
 from langgraph_mai.models.errors import EngineEndedError, ModelError
@@ -88,6 +89,25 @@ def test_what_takes_too_long_is_named_and_tried_again(model, tmp_path):
     again = measure(model, tmp_path)
     assert not any(row.skipped for row in again)
     assert [row.key for row in read_rows(tmp_path / "profile.csv")] == [row.key for row in again]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (1.23e-5, "0.000012"),
+        (0.037, "0.037"),
+        (0.5, "0.50"),
+        (1.7, "1.7"),
+        (60, "60"),
+        (972, "972"),
+    ],
+)
+def test_how_long_something_takes_is_said_with_two_digits(tmp_path, seconds, said):
+    rates = MachineRates(flops=1e30, bandwidth=KnownSizes().vision_bytes / seconds)
+    grid = replace(GRID, longest=seconds / 2, output_tokens=())
+    rows = measure(KnownModel(), tmp_path, rates, grid)
+    (skipped,) = [row.skipped for row in rows if row.component == "vision"]
+    assert skipped == f"takes at least {said} s here"
 
 
 FAILURES = {
@@ -212,6 +232,7 @@ def test_a_profile_is_written_and_feeds_the_simulator(tmp_path):
         (["--pair", "nobody"], "There is no pair 'nobody'"),
         (["--query-tokens", "1"], "query tokens must be larger"),
         (["--repeats", "0"], "at least 1"),
+        *((["--longest", seconds], "--longest must be") for seconds in ("nan", "-1", "0", "inf")),
     ],
 )
 def test_bad_usage_is_said_in_one_sentence(words, said):

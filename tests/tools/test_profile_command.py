@@ -75,3 +75,14 @@ def test_a_mistyped_model_is_gone_with_the_next_run(tmp_path, wrong):
     rows = read_rows(tmp_path / "profile.csv")
     assert {(row.model, row.dtype, row.skipped) for row in rows} == {("demo:small", "float32", "")}
     assert "Skipped" not in (tmp_path / "profile.md").read_text()
+
+
+@pytest.mark.parametrize("device", ["meta", "xpu", "gpu", "mtia:0"])
+@pytest.mark.parametrize(
+    "model", [["--model", "demo:small"], ["--model", "Qwen3-VL-2B", "--random-weights"]]
+)
+def test_a_device_that_is_not_known_is_said_in_one_sentence(tmp_path, model, device):
+    done = profile(tmp_path, *model, "--device", device)
+    assert done.exit_code == 1
+    assert f"The device {device!r} is not known; use" in done.stderr.strip().splitlines()[-1]
+    assert "unexpected" not in done.stderr
