@@ -152,13 +152,19 @@ def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
         str(row.image_side),
         *(str(count) if count else "" for count in counts),
         f"{median:,.2f}",
-        f"{row.low_ms:,.2f} to {row.high_ms:,.2f}",
+        _quartiles(row),
         f"{rate:,.1f}" if rate else "",
-        f"{row.floor_ms:,.2f}",
+        "" if row.floor_ms is None else f"{row.floor_ms:,.2f}",
         row.bound,
-        f"{row.share:.1%}" if row.share else "",
+        "" if row.share is None else f"{row.share:.1%}",
         published.get(own, "") if row.batch == 1 else "",
     ]
+
+
+def _quartiles(row: ProfileRow) -> str:
+    if row.low_ms is None or row.high_ms is None:
+        return ""
+    return f"{row.low_ms:,.2f} to {row.high_ms:,.2f}"
 
 
 def _paper_key(row: ProfileRow) -> tuple[str, ...]:
