@@ -3,10 +3,14 @@
 Imports torch.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import product
+
+import torch
 
 from ..models.errors import ModelError
 from ..models.transformers.load_errors import is_out_of_memory
@@ -16,13 +20,19 @@ from .machine_rates import MachineRates
 from .profile_rows import ProfileFile, ProfileRow
 from .profiled_model import DoesNotFit, Pictures, ProfiledModel
 from .stopwatch import spread
+from .target import Target
 
 
 class ComponentLatency:
     """Measures one model into a file."""
 
     def __init__(
-        self, model: ProfiledModel, file: ProfileFile, rates: MachineRates, grid: Grid, weights: str
+        self,
+        model: ProfiledModel,
+        file: ProfileFile,
+        rates: MachineRates,
+        grid: Grid,
+        target: Target,
     ) -> None:
         """Prepare.
 
@@ -31,21 +41,21 @@ class ComponentLatency:
             file: Takes the rows, and knows those of an earlier run.
             rates: What the machine can do.
             grid: What to measure.
-            weights: "real" or "random".
+            target: What the model was asked for with.
         """
         self._model = model
         self._sizes = model.sizes
         self._file = file
         self._rates = rates
         self._grid = grid
-        self._row = ProfileRow(
-            model=model.name,
-            backend=model.backend,
+        on_cpu = model.device.type == "cpu"
+        self._row = replace(
+            target.row,
             dtype=str(model.dtype).removeprefix("torch."),
             device=str(model.device),
             attention=model.attention,
-            weights=weights,
-            component="preprocess",
+            memory=None if on_cpu else target.row.memory,
+            threads=torch.get_num_threads() if on_cpu else None,
             gflops=rates.flops / 1e9,
             gigabytes=rates.bandwidth / 1e9,
         )
@@ -60,7 +70,8 @@ class ComponentLatency:
             self._row, batch=batch, image_side=side, image_tokens=self._sizes.image_tokens(side)
         )
         pictures = cache(lambda: self._model.pictures(side, batch))
-        yield self._cell(start, lambda: self._preprocess(start, pictures()))
+        prepared = replace(start, component="preprocess")
+        yield self._cell(prepared, lambda: self._preprocess(prepared, pictures()))
         vision = replace(start, component="vision")
         yield self._cell(vision, lambda: self._vision(vision, pictures()))
         for query in self._grid.queries(side):
@@ -75,13 +86,10 @@ class ComponentLatency:
         if known:
             return known
         try:
-            measured = measure()
+            with _out_of_memory_as_does_not_fit():
+                measured = measure()
         except (DoesNotFit, ModelError) as reason:
             measured = replace(row, skipped=str(reason))
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            measured = replace(row, skipped="ran out of memory")
         self._file.add(measured)
         return measured
 
@@ -110,27 +118,46 @@ class ComponentLatency:
         """One run gives the times of all shorter outputs."""
         lengths = self._grid.outputs(start.image_side, start.query_tokens)
         rows = [replace(start, output_tokens=count) for count in lengths]
-        runs = cache(lambda: self._written(rows, pictures()))
+        written = cache(lambda: self._written(rows, pictures()))
 
         def measured(row: ProfileRow) -> ProfileRow:
             floor, bound = self._decode_floor(row)
             self._model.check_room(row.batch, row.input_tokens + row.output_tokens + 1)
             self._check_time(floor)
-            seconds = [run[row.output_tokens] - run[0] for run in runs()]
+            runs, failed = written()
+            if row.output_tokens in failed:
+                raise DoesNotFit(failed[row.output_tokens])
+            seconds = [run[row.output_tokens] - run[0] for run in runs]
             return _filled(row, seconds, floor, bound)
 
         for row in rows:
             yield self._cell(row, lambda row=row: measured(row))  # type: ignore[misc]
 
-    def _written(self, rows: Sequence[ProfileRow], pictures: Pictures) -> list[list[float]]:
-        """Times of each token, in each of several runs that write the longest possible output."""
-        longest = [row for row in rows if not self._file.find(row) and self._fits(row)][-1]
+    def _written(
+        self, rows: Sequence[ProfileRow], pictures: Pictures
+    ) -> tuple[list[list[float]], dict[int, str]]:
+        """Write the longest output that is possible; where it fails, the next shorter one.
 
-        def write(tokens: int) -> list[float]:
-            return self._model.write(pictures, longest.query_tokens, tokens)
+        Returns:
+            Times of each token, in each of several runs; and why longer outputs failed, by length.
+        """
+        failed: dict[int, str] = {}
+        for row in reversed(rows):
+            if self._file.find(row) or not self._fits(row):
+                continue
+            try:
+                with _out_of_memory_as_does_not_fit():
+                    return self._runs(row, pictures), failed
+            except (DoesNotFit, ModelError) as reason:
+                failed[row.output_tokens] = str(reason)
+        return [], failed
 
-        write(2)
-        return [write(longest.output_tokens + 1) for _ in range(self._grid.decode_repeats)]
+    def _runs(self, row: ProfileRow, pictures: Pictures) -> list[list[float]]:
+        self._model.write(pictures, row.query_tokens, 2)
+        return [
+            self._model.write(pictures, row.query_tokens, row.output_tokens + 1)
+            for _ in range(self._grid.decode_repeats)
+        ]
 
     def _fits(self, row: ProfileRow) -> bool:
         try:
@@ -166,12 +193,28 @@ class ComponentLatency:
 
     def _check_time(self, floor: float) -> None:
         if floor > self._grid.longest:
-            raise DoesNotFit(f"takes at least {floor:.0f} s here")
+            raise DoesNotFit(f"takes at least {_two_digits(floor)} s here")
 
     def _check_memory(self, needed: float) -> None:
         free = free_device_memory(self._model.device)
         if free is not None and needed > free:
             raise DoesNotFit(f"needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+
+
+def _two_digits(seconds: float) -> str:
+    """Positive seconds, at least to their second significant digit."""
+    places = max(0, 1 - math.floor(math.log10(seconds)))
+    return f"{seconds:.{places}f}"
+
+
+@contextmanager
+def _out_of_memory_as_does_not_fit() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, ModelError) or not is_out_of_memory(error):
+            raise
+        raise DoesNotFit("ran out of memory") from error
 
 
 def _filled(row: ProfileRow, seconds: list[float], floor: float, bound: str) -> ProfileRow:

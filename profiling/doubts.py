@@ -33,4 +33,4 @@ def impossible(rows: Sequence[ProfileRow]) -> Iterator[str]:
 
 def _cell(row: ProfileRow) -> tuple[str | int, ...]:
     """What both measurements have in common."""
-    return (row.model, row.backend, row.dtype, row.device, row.weights, row.batch, row.image_side)
+    return (row.model, *row.settings.values(), row.batch, row.image_side)

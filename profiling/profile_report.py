@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..configs.whole_files import write_whole
 from ..records.record import Record, write_records
+from .decoding_results import decoding_records, decoding_table, read_decoding
 from .paper_tables import table
 from .profile_plots import profile_plots
-from .profile_rows import ProfileRow
+from .profile_rows import SETTINGS, ProfileRow
 from .tables import Table
 
 _TITLES = {
@@ -17,40 +19,48 @@ _TITLES = {
 }
 
 
-def write_profile(
-    rows: Sequence[ProfileRow], folder: Path, more: Sequence[tuple[Table, list[Record]]] = ()
-) -> None:
-    """Write `profile.json`, `profile.md`, the other tables as CSV, and the plots.
+def write_profile(rows: Sequence[ProfileRow], folder: Path) -> None:
+    """Write `profile.json`, `profile.md`, `decoding.csv` and the plots.
 
     Args:
         rows: What was measured and skipped.
-        folder: Where `profile.csv` is.
-        more: Tables of other measurements, and their figures.
+        folder: Where `profile.csv` is, and `decoding.json`, if decoding was compared.
+
+    Raises:
+        ConfigError: They cannot be written.
+        ProfilingInputError: `decoding.json` cannot be read.
     """
-    figures = [figure for _, added in more for figure in added]
-    write_records(folder / "profile.json", [*records(rows), *figures])
-    text = markdown(rows, [added for added, _ in more])
-    for added, _ in more:
-        added.write(folder)
-    (folder / "profile.md").write_text(text, encoding="utf-8")
+    compared = read_decoding(folder)
+    write_records(folder / "profile.json", [*records(rows), *decoding_records(compared)])
+    shown = tables(rows)
+    if compared:
+        shown.append(decoding_table(compared))
+        shown[-1].write(folder)
+    write_whole(folder / "profile.md", markdown(shown))
     for name, drawn in profile_plots(rows).items():
-        (folder / f"{name}.png").write_bytes(drawn)
+        write_whole(folder / f"{name}.png", drawn)
 
 
 def records(rows: Sequence[ProfileRow]) -> list[Record]:
-    """Every measured latency as a flat figure, and the machine's rates."""
+    """Every measured latency as a flat figure, and the machine's rates.
+
+    Names have what tells rows apart: settings that differ are in them.
+    """
     found: list[Record] = []
-    for way, (gflops, gigabytes) in _rates(rows).items():
-        name = "machine." + ".".join(way)
+    differing = [name for name in _differing(rows) if name not in {"dtype", "attention"}]
+    for way, (gflops, gigabytes) in _rates(rows, differing).items():
+        name = ".".join(["machine", *way[:3], *_named(differing, way[3:])])
         found.append(Record(f"{name}.matrix_rate", gflops, "GFLOP/s"))
         found.append(Record(f"{name}.copy_bandwidth", gigabytes, "GB/s"))
     for row in rows:
-        if row.median_ms is None or row.low_ms is None or row.high_ms is None:
+        if row.median_ms is None:
             continue
-        sizes = f"batch{row.batch}.side{row.image_side}.query{row.query_tokens}"
-        what = f"{'.'.join(_way(row))}.{row.attention}.{row.component}"
-        name = f"{what}.{sizes}.out{row.output_tokens}"
-        median, low, high = (round(one, 4) for one in (row.median_ms, row.low_ms, row.high_ms))
+        way = _way(row, differing)
+        what = [*way[:3], *_named(differing, way[3:]), row.attention, row.component]
+        sizes = [f"batch{row.batch}", f"side{row.image_side}", f"query{row.query_tokens}"]
+        name = ".".join([*what, *sizes, f"out{row.output_tokens}"])
+        figures = (row.median_ms, row.low_ms, row.high_ms)
+        median, low, high = (None if one is None else round(one, 4) for one in figures)
         found.append(Record(name, median, "ms", low, high))
         if row.share is not None:
             found.append(Record(f"{name}.floor_share", round(row.share, 4), "share"))
@@ -58,8 +68,13 @@ def records(rows: Sequence[ProfileRow]) -> list[Record]:
 
 
 def tables(rows: Sequence[ProfileRow]) -> list[Table]:
-    """A table for each component, one of what was skipped, and one of the machine's rates."""
-    header = ["model", "backend", "batch", "side", "image tokens", "input", "output"]
+    """A table for each component, one of what was skipped, and one of the machine's rates.
+
+    Settings have a column where they are not the same in all rows.
+    """
+    differing = _differing(rows)
+    run = ["model", "backend", *differing]
+    header = [*run, "batch", "side", "image tokens", "input", "output"]
     header += ["median (ms)", "quartiles (ms)", "tokens/s", "floor (ms)", "bound", "floor reached"]
     header += ["paper (ms)"]
     published = _published()
@@ -67,37 +82,55 @@ def tables(rows: Sequence[ProfileRow]) -> list[Table]:
     for component, title in _TITLES.items():
         shown = [row for row in rows if row.component == component and row.median_ms]
         if shown:
-            cells = [_cells(row, published) for row in shown]
+            cells = [[*_run(row, differing), *_cells(row, published)] for row in shown]
             found.append(Table(component, title, header, cells).filled())
-    skipped = [_skipped(row) for row in rows if row.skipped]
+    skipped = [[*_run(row, differing), *_skipped(row)] for row in rows if row.skipped]
     if skipped:
-        why = ["model", "backend", "batch", "component", "side", "query, output tokens", "why"]
+        why = [*run, "batch", "component", "side", "query, output tokens", "why"]
         found.append(Table("skipped", "Skipped", why, skipped))
+    others = [name for name in differing if name != "dtype"]
     rates = [
         [*way, f"{gflops:,.0f}", f"{gigabytes:,.1f}"]
-        for way, (gflops, gigabytes) in _rates(rows).items()
+        for way, (gflops, gigabytes) in _rates(rows, others).items()
     ]
     if rates:
-        measured = ["model", "backend", "dtype", "matrix products (GFLOP/s)", "copies (GB/s)"]
+        measured = ["model", "backend", "dtype", *others]
+        measured += ["matrix products (GFLOP/s)", "copies (GB/s)"]
         title = "What this machine can do, behind the floors"
         found.append(Table("machine", title, measured, rates))
     return found
 
 
-def markdown(rows: Sequence[ProfileRow], more: Sequence[Table] = ()) -> str:
+def markdown(shown: Sequence[Table]) -> str:
     """The tables as Markdown."""
-    parts = ["# Component latency", *(shown.markdown() for shown in [*tables(rows), *more])]
+    parts = ["# Component latency", *(table.markdown() for table in shown)]
     return "\n\n".join(parts) + "\n"
 
 
-def _way(row: ProfileRow) -> tuple[str, str, str]:
-    return row.model, row.backend, row.dtype
+def _differing(rows: Sequence[ProfileRow]) -> list[str]:
+    """Settings beside the backend that are not the same in all rows."""
+    ran = [row.settings for row in rows if row.component != "weights"]
+    return [name for name in SETTINGS[1:] if len({settings[name] for settings in ran}) > 1]
 
 
-def _rates(rows: Sequence[ProfileRow]) -> dict[tuple[str, str, str], tuple[float, float]]:
-    """The machine's rates as they were last measured, by model, backend and dtype."""
+def _run(row: ProfileRow, differing: Sequence[str]) -> list[str]:
+    return [row.model, row.backend, *(row.settings[name] for name in differing)]
+
+
+def _way(row: ProfileRow, differing: Sequence[str]) -> tuple[str, ...]:
+    return row.model, row.backend, row.dtype, *(row.settings[name] for name in differing)
+
+
+def _named(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    return [f"{name}={value}" for name, value in zip(names, values, strict=True) if value]
+
+
+def _rates(
+    rows: Sequence[ProfileRow], differing: Sequence[str]
+) -> dict[tuple[str, ...], tuple[float, float]]:
+    """The machine's rates as last measured, by model, backend, dtype and what else differs."""
     return {
-        _way(row): (row.gflops, row.gigabytes)
+        _way(row, differing): (row.gflops, row.gigabytes)
         for row in rows
         if row.median_ms and row.gflops and row.gigabytes
     }
@@ -106,7 +139,7 @@ def _rates(rows: Sequence[ProfileRow]) -> dict[tuple[str, str, str], tuple[float
 def _skipped(row: ProfileRow) -> list[str]:
     sizes = f"{row.query_tokens}, {row.output_tokens}" if row.query_tokens else ""
     side = str(row.image_side or "")
-    return [row.model, row.backend, str(row.batch), row.component, side, sizes, row.skipped]
+    return [str(row.batch), row.component, side, sizes, row.skipped]
 
 
 def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
@@ -115,19 +148,23 @@ def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
     counts = (row.image_tokens, row.input_tokens, row.output_tokens)
     own = _paper_key(row)
     return [
-        row.model,
-        row.backend,
         str(row.batch),
         str(row.image_side),
         *(str(count) if count else "" for count in counts),
         f"{median:,.2f}",
-        f"{row.low_ms:,.2f} to {row.high_ms:,.2f}",
+        _quartiles(row),
         f"{rate:,.1f}" if rate else "",
-        f"{row.floor_ms:,.2f}",
+        "" if row.floor_ms is None else f"{row.floor_ms:,.2f}",
         row.bound,
-        f"{row.share:.1%}" if row.share else "",
+        "" if row.share is None else f"{row.share:.1%}",
         published.get(own, "") if row.batch == 1 else "",
     ]
+
+
+def _quartiles(row: ProfileRow) -> str:
+    if row.low_ms is None or row.high_ms is None:
+        return ""
+    return f"{row.low_ms:,.2f} to {row.high_ms:,.2f}"
 
 
 def _paper_key(row: ProfileRow) -> tuple[str, ...]:

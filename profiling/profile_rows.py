@@ -1,33 +1,36 @@
 """`profile.csv`: one row a measurement, written as it is made, and read again to resume."""
 
 import csv
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+import io
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ..configs.whole_files import write_whole, writing
 from .csv_rows import read_csv_rows
+from .errors import ProfilingInputError
 
 Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 _Figure = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None
 
-_KEY = (
-    "model",
+SETTINGS = (
     "backend",
     "dtype",
     "device",
     "attention",
     "weights",
-    "component",
-    "batch",
-    "image_side",
-    "query_tokens",
-    "output_tokens",
+    "revision",
+    "engine",
+    "memory",
+    "threads",
 )
+"""Columns that tell one way to run a model from another."""
+
+_SIZES = ("batch", "image_side", "query_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ class ProfileRow:
         component: What was measured. Time to first token includes the vision encoder; decoding is
             from the first token to as many more as `output_tokens`. "weights" stands for a model
             that could not be brought into memory, and so was skipped as a whole.
+        revision: Branch, tag or commit that was asked for of a hub model.
+        engine: Options of vLLM's engine that were asked for, as NAME=VALUE.
+        memory: vLLM on a GPU: share of its memory that the engine takes.
+        threads: On a CPU: threads that torch computes with in this process.
         batch: Equal prompts at once.
         image_side: Width and height of the picture, in pixels.
         image_tokens: Tokens it takes in a prompt.
@@ -68,6 +75,10 @@ class ProfileRow:
     attention: str
     weights: str
     component: Component
+    revision: str = ""
+    engine: str = ""
+    memory: _Figure = None
+    threads: _Count | None = None
     batch: Annotated[int, Field(ge=1)] = 1
     image_side: _Count = 0
     image_tokens: _Count = 0
@@ -87,7 +98,14 @@ class ProfileRow:
     @property
     def key(self) -> tuple[str, ...]:
         """What tells this measurement from every other one."""
-        return tuple(str(getattr(self, name)) for name in _KEY)
+        sizes = (str(getattr(self, name)) for name in _SIZES)
+        return (self.model, *self.settings.values(), self.component, *sizes)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """How the model was run, by the names of `SETTINGS`; empty where it is not known."""
+        found = {name: getattr(self, name) for name in SETTINGS}
+        return {name: "" if value is None else str(value) for name, value in found.items()}
 
     @property
     def share(self) -> float | None:
@@ -98,6 +116,7 @@ class ProfileRow:
 
 
 _COLUMNS = [field.name for field in fields(ProfileRow)]
+_NEEDED = {field.name for field in fields(ProfileRow) if field.default is MISSING}
 
 
 class ProfileFile:
@@ -108,39 +127,52 @@ class ProfileFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open it, or start one."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Open it, or start one; one of an older version gets the columns that it lacks.
+
+        Models that an earlier run could not have are taken out: they belong to that run.
+
+        Raises:
+            ProfilingInputError: There is a file of this name that is no profile; it stays as it is.
+            ConfigError: It cannot be written.
+        """
         self._path = folder / "profile.csv"
-        self.rows = read_rows(self._path)
-        self._write(self.rows)
+        _check_columns(self._path)
+        found = read_rows(self._path)
+        self.rows = [row for row in found if row.component != "weights"]
+        if len(self.rows) < len(found) or not _is_whole(self._path):
+            self._write()
 
     def find(self, row: ProfileRow) -> ProfileRow | None:
         """A row that was measured before with these settings; what was skipped is tried again."""
         return next(
-            (known for known in self.rows if known.key == row.key and not known.skipped), None
+            (
+                known
+                for known in self.rows
+                if known.key == row.key and known.median_ms is not None and not known.skipped
+            ),
+            None,
         )
 
-    def forget(self, row: ProfileRow) -> None:
-        """Take away a row with these settings, if there is one."""
-        kept = [known for known in self.rows if known.key != row.key]
-        if len(kept) < len(self.rows):
-            self.rows = kept
-            self._write(kept)
-
     def add(self, row: ProfileRow) -> None:
-        """Write a row at once. It takes the place of one that was skipped before."""
-        self.forget(row)
+        """Write a row at once. It takes the place of one that was skipped before.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
+        others = [known for known in self.rows if known.key != row.key]
+        if len(others) < len(self.rows):
+            self.rows = others
+            self._write()
         self.rows.append(row)
-        with self._path.open("a", newline="", encoding="utf-8") as file:
+        with writing(self._path), self._path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, _COLUMNS).writerow(_shown(row))
 
-    def _write(self, rows: Iterable[ProfileRow]) -> None:
-        part = self._path.with_suffix(".part")
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, _COLUMNS)
-            writer.writeheader()
-            writer.writerows(_shown(row) for row in rows)
-        part.replace(self._path)
+    def _write(self) -> None:
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, _COLUMNS)
+        writer.writeheader()
+        writer.writerows(_shown(row) for row in self.rows)
+        write_whole(self._path, text.getvalue())
 
 
 def read_rows(path: Path) -> list[ProfileRow]:
@@ -152,6 +184,34 @@ def read_rows(path: Path) -> list[ProfileRow]:
     if not path.exists():
         return []
     return [line.row for line in read_csv_rows(path, ProfileRow, torn=True)]
+
+
+def _check_columns(path: Path) -> None:
+    """Refuse a file that is none of this version, nor of an older one with fewer columns."""
+    header = _header(path)
+    older = [name for name in _COLUMNS if name in header]
+    if header and not (header == older and _NEEDED.issubset(header)):
+        raise ProfilingInputError(
+            f"{str(path)!r} has other columns than a profile and is left as it is; move it away, "
+            "or name another folder."
+        )
+
+
+def _header(path: Path) -> list[str]:
+    """The first line's cells; none where there is none, or no text, which `read_rows` refuses."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+            return next(csv.reader(file), [])
+    except (OSError, csv.Error):
+        return []
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether rows of this version can be added behind what is there."""
+    if _header(path) != _COLUMNS or not path.read_bytes().endswith(b"\n"):
+        return False
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return all(len(cells) in {0, len(_COLUMNS)} for cells in csv.reader(file))
 
 
 def _shown(row: ProfileRow) -> dict[str, object]:

@@ -39,13 +39,11 @@ def profile_models(
     """
     failures: list[ModelError] = []
     for target in targets:
-        whole = _whole_model(target)
-        file.forget(whole)
         try:
             _profile(target, grid, file, on_row)
         except ModelError as error:
             failures.append(error)
-            row = replace(whole, skipped=str(error))
+            row = replace(target.row, skipped=str(error))
             file.add(row)
             on_row(target, row)
     if failures and len(failures) == len(targets):
@@ -58,8 +56,7 @@ def _profile(
     with open_model(target, grid) as model:
         rates = measure_rates(model.device, model.dtype)
         model.load()
-        weights = "random" if target.random_weights else "real"
-        for row in ComponentLatency(model, file, rates, grid, weights).measure():
+        for row in ComponentLatency(model, file, rates, grid, target).measure():
             on_row(target, row)
 
 
@@ -100,15 +97,3 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _whole_model(target: Target) -> ProfileRow:
-    return ProfileRow(
-        model=target.name,
-        backend=target.backend,
-        dtype=target.dtype,
-        device=target.device,
-        attention=target.attention or "auto",
-        weights="random" if target.random_weights else "real",
-        component="weights",
-    )

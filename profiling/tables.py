@@ -48,4 +48,6 @@ def seconds_text(seconds: float) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    # A bar would end the cell, and a line break the row.
+    shown = (" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells)
+    return "| " + " | ".join(shown) + " |"

@@ -1,10 +1,12 @@
 """What is profiled: models by name or of a pair, each on a backend. Nothing is loaded here."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from ..configs import ConfigError, ModelConfig, load_pair_config
+from .profile_rows import ProfileRow
 
 ProfiledBackend = Literal["transformers", "vllm"]
 BACKENDS: tuple[ProfiledBackend, ...] = get_args(ProfiledBackend)
@@ -40,6 +42,24 @@ class Target:
     attention: str | None = None
     memory: float = 0.9
     engine: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def row(self) -> ProfileRow:
+        """The row of a profile that stands for the whole model, with settings as asked for."""
+        on_vllm = self.backend == "vllm"
+        options = sorted(self.engine.items()) if on_vllm else []
+        return ProfileRow(
+            model=self.name,
+            backend=self.backend,
+            dtype=self.dtype,
+            device=self.device,
+            attention=self.attention or "auto",
+            weights="random" if self.random_weights else "real",
+            component="weights",
+            revision=self.revision or "",
+            engine=" ".join(f"{name}={_as_json(value)}" for name, value in options),
+            memory=round(self.memory, 4) if on_vllm else None,
+        )
 
 
 def model_target(name: str, backend: ProfiledBackend, *, random_weights: bool = False) -> Target:
@@ -81,6 +101,10 @@ def pair_targets(
 def demo_targets(backend: ProfiledBackend | None) -> list[Target]:
     """The demo pair, on transformers or another backend."""
     return pair_targets(_DEMO_PAIRS[backend or "transformers"], None)
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _target(model: ModelConfig, backend: ProfiledBackend, memory: float) -> Target:

@@ -10,8 +10,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
-from ..models.errors import ModelError
 from ..models.transformers.checkpoint import load_checkpoint
+from ..models.transformers.device import find_device
 from ..models.transformers.loaded_models import gate
 from ..models.transformers.model_spec import ModelSpec
 from ..models.transformers.threads import SINGLE_THREAD_PARAMETERS
@@ -176,20 +176,11 @@ def open_transformers(target: Target) -> TransformersModel:
         return TransformersModel(
             target.name, checkpoint.model, checkpoint.processor.image_processor
         )
-    device = _device(target.device)
+    device = find_device(target.device)
     source = random_source(target)
     check_memory(source, target.name, device)
     model = random_model(source.config, source.dtype, device, attention)
     return TransformersModel(target.name, model, source.images)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise ModelError(f"The device {name!r} is not known; use auto, cpu or cuda.") from error
 
 
 def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

@@ -13,11 +13,12 @@ import typer
 from ..configs import load_pair_config
 from .errors import UsageError, reports_errors
 from .evaluation_progress import EvaluationProgress
-from .evaluation_settings import pair_stem, results_folder, wording_of
+from .evaluation_settings import pair_stem, wording_of
 from .exit_codes import RUN_FAILED
 from .extras import require
 from .options import Debug, Json, PairName
 from .output import print_json
+from .results_folder import results_folder
 from .strategy_options import (
     DEFAULT_STRATEGIES,
     STRATEGY_NAMES,

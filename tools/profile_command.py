@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from .errors import UsageError, reports_errors
 from .extras import require
 from .options import Debug, Json
 from .output import print_json
+from .results_folder import results_folder
 
 if TYPE_CHECKING:
     from ..profiling.target import Target
@@ -86,15 +88,19 @@ def profile(
         "query_tokens": query_tokens,
         "output_tokens": output_tokens,
     }
-    for name, values in sizes.items():
-        if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
-            raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
-    if repeats < 1 or (decoding is not None and decoding < 1):
-        raise UsageError("The repeats and the questions must be at least 1.")
+    _check(sizes, repeats, longest, decoding)
     if random_weights and not (model or pair):
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
+    out = results_folder(out) if out else None
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
+    from ..profiling.decoding_comparison import compare_decoding
+    from ..profiling.decoding_results import (
+        decoding_records,
+        decoding_table,
+        read_decoding,
+        write_decoding,
+    )
     from ..profiling.doubts import impossible
     from ..profiling.grid import Grid
     from ..profiling.profile_report import records, tables, write_profile
@@ -118,31 +124,53 @@ def profile(
     load = {"before": machine_load()}
     with _folder(out) as folder:
         file = ProfileFile(folder)
+        read_decoding(folder)  # one that cannot be read is refused now, not in the end
         if not only_decoding:
             _measure(targets, grid, file, out)
-        more = [_compare_decoding(decoding, folder)] if decoding else []
-    load["after"] = machine_load()
+        if decoding:
+            write_decoding(compare_decoding(decoding, folder / "questions"), folder)
+        compared = read_decoding(folder)
+        load["after"] = machine_load()
+        if out:
+            write_profile(file.rows, out)
+            loads = {when: asdict(one) for when, one in load.items()}
+            write_run_record(out, settings=settings, machine_load=loads)
     busy = [one.warning(f"{when} the measurement") for when, one in load.items()]
     for sentence in [*filter(None, busy), *impossible(file.rows)]:
         typer.echo(sentence, err=True)
-    if out:
-        write_profile(file.rows, out, more)
-        write_run_record(
-            out, settings=settings, machine_load={when: asdict(one) for when, one in load.items()}
-        )
     if as_json:
-        figures = [figure for _, added in more for figure in added]
-        print_json([figure.as_dict() for figure in [*records(file.rows), *figures]])
+        figures = [*records(file.rows), *decoding_records(compared)]
+        print_json([figure.as_dict() for figure in figures])
         return
-    for table in [*tables(file.rows), *(added for added, _ in more)]:
+    for table in [*tables(file.rows), *([decoding_table(compared)] if compared else [])]:
         show_table(table.title, table.header, table.rows)
+
+
+def _check(
+    sizes: dict[str, list[int] | None], repeats: int, longest: float, decoding: int | None
+) -> None:
+    """Refuse numbers that nothing can be measured with."""
+    for name, values in sizes.items():
+        if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
+            raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
+    if repeats < 1 or (decoding is not None and decoding < 1):
+        raise UsageError("The repeats and the questions must be at least 1.")
+    if not (isfinite(longest) and longest > 0):
+        raise UsageError("The seconds of --longest must be a positive number, such as 60.")
 
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
-    """Where rows are written: the folder that was named, or one that is gone afterwards."""
+    """Where rows are written: the folder that was named, or one that is gone afterwards.
+
+    Raises:
+        ConfigError: Another profile is written there.
+    """
+    from ..records.held_folder import holding
+
     if out:
-        yield out
+        with holding(out, "mai profile"):
+            yield out
         return
     with tempfile.TemporaryDirectory(prefix="langgraph-mai-profile-") as name:
         yield Path(name)
@@ -178,18 +206,6 @@ def _targets(
     if pair:
         found += pair_targets(pair, chosen, random_weights=random_weights)
     return found or demo_targets(chosen)
-
-
-def _compare_decoding(questions: int, folder: Path) -> Any:
-    """Table 12's form, as a table and as figures."""
-    from ..profiling.decoding_comparison import (
-        compare_decoding,
-        decoding_records,
-        decoding_table,
-    )
-
-    methods = compare_decoding(questions, folder / "questions")
-    return decoding_table(methods), decoding_records(methods)
 
 
 def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) -> None:

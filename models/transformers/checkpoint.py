@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from ...configs.paths import existing_folder
 from ..errors import ModelError
 from .checkpoint_files import check_json_files, load_processor
+from .device import find_device
 from .gate import Gate
 from .load_errors import explain_load_error
 from .memory import free_device_memory
@@ -97,7 +98,7 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
         ImportError: A package is missing.
         ModelError: Anything else, in one sentence.
     """
-    device = _device(spec.device)
+    device = find_device(spec.device)
     if spec.dtype not in DTYPES:
         raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
     config = read_config(spec)
@@ -162,27 +163,6 @@ def _find_files(spec: ModelSpec, patterns: list[str]) -> Path:
             ignore_patterns=_IGNORED,
         )
     )
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ModelError(
-            f"The device {name!r} is not known; use auto, cpu, cuda, cuda:1 or mps."
-        ) from error
-    if device.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
-            raise ModelError(
-                f"The device {name!r} is not there: torch finds {count or 'no'} CUDA GPU"
-                f"{'s' if count > 1 else ''}; use another device, or auto."
-            )
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ModelError("The device 'mps' is not there; use cpu, or auto.")
-    return device
 
 
 def _dtype(name: str, config: Any) -> torch.dtype:

@@ -236,7 +236,7 @@ def test_an_unknown_dtype(qwen_checkpoint):
     assert "'float8' is not known" in failure(qwen_checkpoint, dtype="float8")
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:x", ""])
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "", "meta", "xpu", "hpu:0", "vulkan", "ipu"])
 def test_an_unknown_device(qwen_checkpoint, device):
     assert "is not known" in failure(qwen_checkpoint, device=device)
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from profiled_models import KnownModel, KnownSizes
 from typer.testing import CliRunner
 
 from langgraph_mai.models.errors import EngineEndedError, ModelError
@@ -25,7 +26,8 @@ def model(checkpoint):
 
 
 def measure(model, folder, rates=RATES, grid=GRID):
-    return list(ComponentLatency(model, ProfileFile(folder), rates, grid, "real").measure())
+    target = Target(model.name)
+    return list(ComponentLatency(model, ProfileFile(folder), rates, grid, target).measure())
 
 
 def test_prompts_have_the_asked_length_and_outputs_are_never_cut_short(model):
@@ -39,7 +41,7 @@ def test_prompts_have_the_asked_length_and_outputs_are_never_cut_short(model):
 
 def test_each_component_is_measured_and_written_at_once(model, tmp_path):
     seen = []
-    measuring = ComponentLatency(model, ProfileFile(tmp_path), RATES, GRID, "real")
+    measuring = ComponentLatency(model, ProfileFile(tmp_path), RATES, GRID, Target(model.name))
     for row in measuring.measure():
         assert read_rows(tmp_path / "profile.csv")[-1].key == row.key
         seen.append(row)
@@ -90,19 +92,80 @@ def test_what_takes_too_long_is_named_and_tried_again(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("seconds", "said"),
     [
-        (torch.OutOfMemoryError("CUDA out of memory"), "ran out of memory"),
-        (EngineEndedError("The engine has ended."), "The engine has ended."),
+        (1.23e-5, "0.000012"),
+        (0.037, "0.037"),
+        (0.5, "0.50"),
+        (1.7, "1.7"),
+        (60, "60"),
+        (972, "972"),
     ],
 )
-def test_a_failure_costs_one_row(model, tmp_path, monkeypatch, error, said):
-    def fail(_pictures):
-        raise error
+def test_how_long_something_takes_is_said_with_two_digits(tmp_path, seconds, said):
+    rates = MachineRates(flops=1e30, bandwidth=KnownSizes().vision_bytes / seconds)
+    grid = replace(GRID, longest=seconds / 2, output_tokens=())
+    rows = measure(KnownModel(), tmp_path, rates, grid)
+    (skipped,) = [row.skipped for row in rows if row.component == "vision"]
+    assert skipped == f"takes at least {said} s here"
 
-    monkeypatch.setattr(model, "encode", fail)
-    rows = measure(model, tmp_path)
-    assert {row.component: row.skipped for row in rows if row.skipped} == {"vision": said}
+
+FAILURES = {
+    "GPU memory": (torch.OutOfMemoryError("CUDA out of memory"), "ran out of memory"),
+    "main memory": (MemoryError(), "ran out of memory"),
+    "engine": (EngineEndedError("The engine has ended."), "The engine has ended."),
+}
+
+
+def failing(method, error, fails=lambda *given: True):
+    """A method of a model that fails where it is told to."""
+
+    def run(*given):
+        if fails(*given):
+            raise error
+        return method(*given)
+
+    return run
+
+
+@pytest.mark.parametrize(("error", "said"), FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.parametrize(
+    ("component", "method", "fails"),
+    [
+        ("preprocess", "preprocess", lambda *given: True),
+        ("vision", "encode", lambda *given: True),
+        ("ttft", "write", lambda pictures, query, tokens: tokens == 1),
+        ("decode", "write", lambda pictures, query, tokens: tokens > 1),
+    ],
+)
+def test_a_failure_costs_one_component(
+    model, tmp_path, monkeypatch, component, method, fails, error, said
+):
+    monkeypatch.setattr(model, method, failing(getattr(model, method), error, fails))
+    rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2,)))
+    assert {row.component: row.skipped for row in rows if row.skipped} == {component: said}
+    assert [row.component for row in rows] == ["preprocess", "vision", "ttft", "decode"]
+    written = read_rows(tmp_path / "profile.csv")
+    assert [(row.key, row.skipped) for row in written] == [(row.key, row.skipped) for row in rows]
+
+
+@pytest.mark.parametrize(("error", "said"), FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.parametrize("most", [0, 2])
+def test_an_output_that_fails_costs_no_shorter_one(model, tmp_path, monkeypatch, error, said, most):
+    too_long = failing(model.write, error, lambda pictures, query, tokens: tokens > most + 1)
+    monkeypatch.setattr(model, "write", too_long)
+    rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2, 5, 9)))
+    decoded = {row.output_tokens: row for row in rows if row.component == "decode"}
+    for length, row in decoded.items():
+        assert (row.median_ms is None, row.skipped) == (length > most, said * (length > most))
+
+
+def test_an_error_that_is_none_of_memory_is_raised(model, tmp_path, monkeypatch):
+    for method in ("preprocess", "encode", "write"):
+        with monkeypatch.context() as patched:
+            patched.setattr(model, method, failing(None, RuntimeError("a fault of the program")))
+            with pytest.raises(RuntimeError, match="a fault of the program"):
+                measure(model, tmp_path / method)
 
 
 def test_a_model_that_cannot_be_had_is_named_and_the_others_go_on(qwen_checkpoint, tmp_path):
@@ -123,16 +186,6 @@ def test_a_model_that_cannot_be_had_is_named_and_the_others_go_on(qwen_checkpoin
     }
     with pytest.raises(ModelError, match="There is no model folder"):
         profile_models([missing], GRID, ProfileFile(tmp_path / "b"), lambda target, row: None)
-
-
-def test_a_profile_of_an_older_version_is_read(model, tmp_path):
-    rows = measure(model, tmp_path)
-    lines = (tmp_path / "profile.csv").read_text().splitlines()
-    assert lines[0].endswith("gflops,gigabytes,skipped")
-    older = [",".join([*line.split(",")[:-3], line.split(",")[-1]]) for line in lines]
-    (tmp_path / "profile.csv").write_text("\n".join(older) + "\n")
-    assert [row.key for row in read_rows(tmp_path / "profile.csv")] == [row.key for row in rows]
-    assert all(row.gflops is None for row in read_rows(tmp_path / "profile.csv"))
 
 
 def test_the_machine_is_measured():
@@ -179,6 +232,7 @@ def test_a_profile_is_written_and_feeds_the_simulator(tmp_path):
         (["--pair", "nobody"], "There is no pair 'nobody'"),
         (["--query-tokens", "1"], "query tokens must be larger"),
         (["--repeats", "0"], "at least 1"),
+        *((["--longest", seconds], "--longest must be") for seconds in ("nan", "-1", "0", "inf")),
     ],
 )
 def test_bad_usage_is_said_in_one_sentence(words, said):

@@ -49,7 +49,7 @@ def folder(model, tmp_path_factory):
 
 
 def sizes(row):
-    return row.key[6:], row.image_tokens, row.input_tokens
+    return row.key[-5:], row.image_tokens, row.input_tokens
 
 
 @needs_vllm
