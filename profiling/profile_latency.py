@@ -11,9 +11,6 @@ from .profile_rows import ProfileRow
 _PICTURE = ("preprocess", "vision")
 _SHORTEST_STEP = 1e-12
 
-_SETTINGS = ("backend", "dtype", "device", "attention", "weights")
-"""Columns that tell one way to run a model from another."""
-
 
 def profile_latency(
     rows: Sequence[ProfileRow], model: str, backend: str | None = None
@@ -82,9 +79,9 @@ def measured_one_way(
         raise ProfilingInputError(
             f"The profile has no measured model {model!r}, only {known or 'none'}."
         )
-    ways = list(dict.fromkeys(tuple(getattr(row, name) for name in _SETTINGS) for row in own))
+    ways = list(dict.fromkeys(tuple(row.settings.values()) for row in own))
     if len(ways) > 1:
-        shown = "; ".join(" ".join(way) for way in ways)
+        shown = "; ".join(" ".join(filter(None, way)) for way in ways)
         raise ProfilingInputError(
             f"The profile holds {model!r} measured in several ways ({shown}): choose one with "
             "--backend, or profile them into folders of their own."

@@ -126,12 +126,14 @@ def _by_way(rows: Sequence[ProfileRow]) -> dict[str, list[ProfileRow]]:
     """Rows by model, and by what differs in how models were run."""
     ways: dict[tuple[str, ...], list[ProfileRow]] = {}
     for row in rows:
-        key = (row.model, row.backend, row.dtype, row.device, row.attention, row.weights)
+        key = (row.model, *row.settings.values())
         ways.setdefault(key, []).append(row)
     differing = [len(set(values)) > 1 for values in zip(*ways, strict=True)][1:]
     found = {}
     for (model, *settings), own in ways.items():
-        told = [value for value, differs in zip(settings, differing, strict=True) if differs]
+        told = [
+            value for value, differs in zip(settings, differing, strict=True) if differs and value
+        ]
         found[f"{model} ({', '.join(told)})" if told else model] = own
     return found
 

@@ -12,6 +12,7 @@ from .errors import UsageError, reports_errors
 from .extras import require
 from .options import Debug, Json
 from .output import print_json
+from .results_folder import results_folder
 
 MOST_QUESTIONS_A_SECOND = 1e9
 
@@ -116,6 +117,7 @@ def simulate(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+    folder = results_folder(out) if out else None
     measured = read_latencies(profile, small, large, backend)
     latencies: Latencies = {
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
@@ -134,9 +136,9 @@ def simulate(
             timed_by_processor=held.by_processor,
             components=held.components,
         )
-    if out:
-        write_simulation(found, out, paper=paper)
-        write_run_record(out, settings=settings)
+    if folder:
+        write_simulation(found, folder, paper=paper)
+        write_run_record(folder, settings=settings)
     if as_json:
         print_json([figure.as_dict() for figure in records(found, paper=paper)])
     elif advice:

@@ -208,6 +208,8 @@ def test_a_validation_is_shown_alone():
         (["--floor", "-5"], "from 0 to 100"),
         (["--floor", "1000"], "from 0 to 100"),
         (["--validate", "0"], "At least 1 question"),
+        (["--out", "taken"], "taken"),
+        (["--out", "taken/below"], "taken"),
         (["--overhead", "nan"], "from 0 on"),
         (["--plan", "1e300"], "of a billion at most"),
         (["--plan", "5", "--devices", "1"], "leave --devices out"),
@@ -217,4 +219,5 @@ def test_a_validation_is_shown_alone():
 )
 def test_what_cannot_be_used_is_said_in_one_sentence(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file")
     assert_refused(run(*words), said)
