@@ -208,10 +208,7 @@ def _header(path: Path) -> list[str]:
 
 def _is_whole(path: Path) -> bool:
     """Whether rows of this version can be added behind what is there."""
-    if _header(path) != _COLUMNS or not path.read_bytes().endswith(b"\n"):
-        return False
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return all(len(cells) in {0, len(_COLUMNS)} for cells in csv.reader(file))
+    return _header(path) == _COLUMNS and path.read_bytes().endswith(b"\n")
 
 
 def _shown(row: ProfileRow) -> dict[str, object]:

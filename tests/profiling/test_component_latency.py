@@ -114,6 +114,7 @@ FAILURES = {
     "GPU memory": (torch.OutOfMemoryError("CUDA out of memory"), "ran out of memory"),
     "main memory": (MemoryError(), "ran out of memory"),
     "engine": (EngineEndedError("The engine has ended."), "The engine has ended."),
+    "start": (ModelError("There is not enough memory: free some."),) * 2,
 }
 
 
@@ -143,7 +144,7 @@ def test_a_failure_costs_one_component(
 ):
     monkeypatch.setattr(model, method, failing(getattr(model, method), error, fails))
     rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2,)))
-    assert {row.component: row.skipped for row in rows if row.skipped} == {component: said}
+    assert {row.component: row.skipped for row in rows if row.skipped} == {component: str(said)}
     assert [row.component for row in rows] == ["preprocess", "vision", "ttft", "decode"]
     written = read_rows(tmp_path / "profile.csv")
     assert [(row.key, row.skipped) for row in written] == [(row.key, row.skipped) for row in rows]
@@ -157,7 +158,7 @@ def test_an_output_that_fails_costs_no_shorter_one(model, tmp_path, monkeypatch,
     rows = measure(model, tmp_path, grid=replace(GRID, output_tokens=(2, 5, 9)))
     decoded = {row.output_tokens: row for row in rows if row.component == "decode"}
     for length, row in decoded.items():
-        assert (row.median_ms is None, row.skipped) == (length > most, said * (length > most))
+        assert (row.median_ms is None, row.skipped) == (length > most, str(said) * (length > most))
 
 
 def test_an_error_that_is_none_of_memory_is_raised(model, tmp_path, monkeypatch):

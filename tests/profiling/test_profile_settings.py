@@ -8,6 +8,7 @@ import torch
 from profiled_models import KnownModel
 
 from langgraph_mai.profiling.component_latency import ComponentLatency
+from langgraph_mai.profiling.doubts import impossible
 from langgraph_mai.profiling.grid import Grid
 from langgraph_mai.profiling.machine_rates import MachineRates
 from langgraph_mai.profiling.profile_report import records, tables
@@ -73,6 +74,8 @@ def assert_told_apart(rows, settings):
             assert len(column) == 2
     names = [record.name for record in records(rows)]
     assert len(names) == len(set(names))
+    # These two are in every name, and so are not named.
+    assert not any(setting in name for name in names for setting in ("dtype=", "attention="))
 
 
 def test_cpu_threads_are_a_setting_and_are_none_of_a_gpu(tmp_path, monkeypatch):
@@ -88,7 +91,8 @@ def test_cpu_threads_are_a_setting_and_are_none_of_a_gpu(tmp_path, monkeypatch):
     assert {row.threads for row in on_gpu} == {None}
 
 
-def test_the_share_of_memory_is_a_setting_of_vllm_on_a_gpu_only():
+def test_the_share_of_memory_is_a_setting_of_vllm_on_a_gpu_only(tmp_path):
+    assert {row.memory for row in measure(tmp_path, ON_VLLM)[1]} == {None}
     assert Target("known", memory=0.4).row.memory is None
     assert Target("known", backend="vllm", memory=1 / 3).row.memory == 0.3333
 
@@ -126,6 +130,16 @@ def test_settings_that_are_all_the_same_take_no_column(tmp_path):
     names = {record.name for record in records(rows)}
     assert "known.transformers.float32.sdpa.ttft.batch1.side64.query16.out1" in names
     assert all("=" not in name for name in names)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_first_token_is_held_against_the_encoder_of_the_same_settings(setting):
+    first = ProfileRow("m", "transformers", "float32", "cpu", "sdpa", "real", "ttft", median_ms=5.0)
+    vision = replace(first, component="vision", median_ms=9.0)
+    (sentence,) = impossible([vision, first])
+    assert "took 9.0 ms and the first token, with it, 5.0 ms" in sentence
+    other = 0.5 if setting in {"memory", "threads"} else "other"
+    assert list(impossible([replace(vision, **{setting: other}), first])) == []
 
 
 def test_every_setting_is_a_column_of_the_file():
