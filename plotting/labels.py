@@ -15,6 +15,17 @@ _PLACES = ((1.3, (1, 1.5, 2, 3, 5, 7)), (2, (1, 2, 3, 5)), (3, (1, 2, 5)), (inf,
 """Labelled places of a decade, for axes of so many decades at most."""
 
 
+LONGEST_NAME = 36
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the plot: a long one without its middle."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    half = (LONGEST_NAME - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
 def label_points(
     figure: Any,
     axes: Any,

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf, log
 
 from .latency import Latencies
 from .totals import Settings, priced, total_seconds
@@ -11,12 +13,15 @@ REFERENCES = ("large_reason", "speculative")
 """Ways to the large model's own reasoning; MAI is held against the faster one."""
 
 _STEPS = 80
+_A_DECADE = 40
 _LARGEST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """Where MAI takes as long as the large model's own reasoning; None where it never does.
+    """Where MAI takes as long as the large model's own reasoning.
+
+    None where it never does and is faster; 0 where it is slower from the start.
 
     Attributes:
         against: The strategy that MAI is held against.
@@ -25,10 +30,12 @@ class BreakEven:
         reasoning_now: Tokens of the small model's reasoning on disputed questions.
         reasoning: Tokens from which on MAI is slower.
         speed_ratio_now: Tokens a second of the small model over those of the large one.
-        speed_ratio: Ratio below which MAI is slower than the faster one of `REFERENCES` is then.
+        speed_ratio: The ratio nearest to the present one below which MAI is slower than the faster
+            one of `REFERENCES` is then; infinite where it is slower at any.
         accept_rate_now: Share of the small model's tokens that the large one keeps in speculative
             decoding; None if unknown.
-        accept_rate: Share from which on speculative decoding is faster than the large model alone.
+        accept_rate: Share from which on speculative decoding is faster than the large model alone;
+            None if it never is.
     """
 
     against: str
@@ -72,14 +79,14 @@ def break_even(
         longer = replace(workload, reason_tokens={"reasoned": tokens, "transferred": tokens})
         return total_seconds("mai", longer, latencies, settings)
 
-    def lost_at_slowness(factor: float) -> float:
+    def lost_at_ratio(ratio: float) -> float:
         """Seconds that MAI takes more; the small model is also the draft of what it is held to."""
-        slower = replace(small, seconds_per_token=large.seconds_per_token * factor)
+        slower = replace(small, seconds_per_token=large.seconds_per_token / ratio)
         changed: Latencies = {"small": slower, "large": large}
         own = min(total_seconds(name, workload, changed, settings) for name in times)
         return total_seconds("mai", workload, changed, settings) - own
 
-    slowness = _crossing(lost_at_slowness, 0.0, _LARGEST)
+    now = large.seconds_per_token / small.seconds_per_token
     drafting = workload.drafting
     return BreakEven(
         against=against,
@@ -87,8 +94,8 @@ def break_even(
         disputed=_crossing(at_share, limit, 1.0) if workload.disputed else None,
         reasoning_now=length,
         reasoning=_crossing(at_length, limit, _LARGEST) if workload.disputed else None,
-        speed_ratio_now=large.seconds_per_token / small.seconds_per_token,
-        speed_ratio=1 / slowness if slowness else None,
+        speed_ratio_now=now,
+        speed_ratio=_least_ratio(lost_at_ratio, now),
         accept_rate_now=drafting.accept_rate if drafting else None,
         accept_rate=_enough_accepted(workload, latencies, settings),
     )
@@ -106,7 +113,9 @@ def _enough_accepted(
 
     alone = total_seconds("large_reason", workload, latencies, settings)
     refused = _crossing(at_refused, alone, 1.0)
-    return None if refused is None else 1 - refused
+    if refused is None:
+        return 0.0  # whatever is kept
+    return 1 - refused if refused else None
 
 
 def _disputed_length(workload: Workload) -> float:
@@ -129,10 +138,32 @@ def _with_disputed(workload: Workload, share: float) -> Workload:
     )
 
 
+def _least_ratio(lost: Callable[[float], float], now: float) -> float | None:
+    """Where MAI stops to be slower as the small model gets faster, nearest to the present ratio.
+
+    What it is held to may slow down with the small model, so this may happen more than once.
+    """
+    ratios = [10 ** (place / _A_DECADE) for place in range(-3 * _A_DECADE, 3 * _A_DECADE + 1)]
+    crossed = [(slow, fast) for slow, fast in pairwise(ratios) if lost(slow) > 0 >= lost(fast)]
+    if not crossed:
+        return inf if lost(now) > 0 else None
+    low, high = min(crossed, key=lambda pair: abs(log(pair[0] / now)))
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if lost(middle) > 0 else (low, middle)
+    return high
+
+
 def _crossing(seconds: Callable[[float], float], limit: float, largest: float) -> float | None:
-    """Where a growing function reaches the limit, by bisection; None if not below `largest`."""
+    """Where a growing function reaches the limit, by bisection.
+
+    Returns:
+        0 if it is above from the start, None if not below `largest`.
+    """
     low, high = 0.0, largest
-    if seconds(low + 1e-9) > limit or seconds(high) < limit:
+    if seconds(low + 1e-9) > limit:
+        return 0.0
+    if seconds(high) < limit:
         return None
     for _ in range(_STEPS):
         middle = (low + high) / 2

@@ -20,7 +20,12 @@ MOST_GROWTH = 1.3
 LEAST_QUESTIONS = 6000
 """Of fewer, a burst of arrivals looks like a queue that grows."""
 
-_ROUNDS = 12
+MOST_QUESTIONS = 60_000
+
+_FILLED = 2
+"""So many times what the engines work on at once are simulated at least."""
+
+_LONGER = 5
 
 SIMULATED_ENGINES = 16
 """A stream that needs more of a model is proven at a fraction of its rate and of its engines."""
@@ -48,7 +53,8 @@ def plan_engines(
 ) -> Plan:
     """Count the engines that a strategy needs at a rate, and simulate them, a device each.
 
-    They are counted by full batches. Where a queue grows all the same, there are more.
+    They are counted by full batches. Where a queue grows all the same, there are more, up to twice
+    as many: beyond, it is none of engines.
 
     Args:
         strategy: One of `graph.strategies.STRATEGIES`.
@@ -62,11 +68,13 @@ def plan_engines(
         for role in latencies
     }
     engines: dict[Role, int] = {role: max(1, ceil(n / UTILIZATION)) for role, n in needs.items()}
-    for _ in range(_ROUNDS):
+    most = {role: 2 * count for role, count in engines.items()}
+    while True:
         plan = _tried(strategy, workload, latencies, rate, serving, engines)
-        if plan.served.growth <= MOST_GROWTH:
+        fuller = [role for role in engines if needs[role] and engines[role] < most[role]]
+        if plan.served.growth <= MOST_GROWTH or not fuller:
             break
-        fullest = max(engines, key=lambda role: needs[role] / engines[role])
+        fullest = max(fuller, key=lambda role: needs[role] / engines[role])
         engines[fullest] = max(engines[fullest] + 1, ceil(engines[fullest] / UTILIZATION))
     used: dict[Role, int] = {role: count if needs[role] else 0 for role, count in engines.items()}
     return replace(plan, engines=used)
@@ -80,18 +88,27 @@ def _tried(
     serving: Serving,
     engines: Mapping[Role, int],
 ) -> Plan:
-    """A plan with so many engines, simulated."""
+    """A plan with so many engines, simulated.
+
+    What looks like a queue is looked at again for longer: a burst of arrivals ends, and so does the
+    time in which empty engines fill.
+    """
     shrink = max(1.0, max(engines.values()) / SIMULATED_ENGINES)
     fewer = {role: max(1, ceil(count / shrink)) for role, count in engines.items()}
+    room = serving.batch_limit * sum(fewer.values())
+    questions = max(serving.questions, LEAST_QUESTIONS, min(_FILLED * room, MOST_QUESTIONS))
     tried = replace(
         serving,
-        questions=max(serving.questions, LEAST_QUESTIONS),
+        questions=questions,
         rate=rate / shrink,
         small_engines=fewer["small"],
         large_engines=fewer["large"],
         devices=2,
     )
     served = simulate_serving(strategy, workload, latencies, tried)
+    if served.growth > MOST_GROWTH:
+        longer = replace(tried, questions=max(questions, min(_LONGER * questions, MOST_QUESTIONS)))
+        served = simulate_serving(strategy, workload, latencies, longer)
     return Plan(rate, dict(engines), rate / shrink, served)
 
 
@@ -129,8 +146,8 @@ def engine_seconds(
         cached = call.prefix_tokens if serving.prefix_reuse else 0.0
         new_tokens = call.prompt_tokens - cached
         together = _read_together(new_tokens, call.output_tokens, batch)
-        fresh = [] if cached else [call.prompt_tokens]
-        picture = 0.0 if cached else latency.picture_seconds(call.prompt_tokens)
+        fresh = [] if cached else [call.question_tokens]
+        picture = 0.0 if cached else latency.picture_seconds(call.question_tokens)
         shared = latency.read_seconds(together * new_tokens, fresh) - picture
         return shared / together + picture + token * decode_steps(call, latencies)
 

@@ -69,7 +69,7 @@ class ComponentLatency:
         start = replace(
             self._row, batch=batch, image_side=side, image_tokens=self._sizes.image_tokens(side)
         )
-        pictures = cache(lambda: self._model.pictures(side, batch))
+        pictures = cache(lambda: self._pictures(side, batch))
         prepared = replace(start, component="preprocess")
         yield self._cell(prepared, lambda: self._preprocess(prepared, pictures()))
         vision = replace(start, component="vision")
@@ -79,6 +79,11 @@ class ComponentLatency:
             first = replace(row, component="ttft", output_tokens=1)
             yield self._cell(first, lambda row=first: self._first_token(row, pictures()))  # type: ignore[misc]
             yield from self._decode(replace(row, component="decode"), pictures)
+
+    def _pictures(self, side: int, batch: int) -> Pictures:
+        # The pictures as they are, and as floating-point numbers, once prepared and once moved.
+        self._check_memory(batch * side**2 * 3.0 * (1 + 2 * 4))
+        return self._model.pictures(side, batch)
 
     def _cell(self, row: ProfileRow, measure: Callable[[], ProfileRow]) -> ProfileRow:
         """One row: as it was measured before, measured now, or skipped with the reason."""

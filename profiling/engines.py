@@ -21,20 +21,27 @@ class Job:
     Attributes:
         done: Happens when the last token is written.
         new_tokens: Prompt tokens to read.
+        question_tokens: How many of the prompt's are the question with its picture.
         continues: Whether a cached prefix comes before them.
         left: Tokens still to write.
     """
 
-    __slots__ = ("continues", "done", "left", "new_tokens")
+    __slots__ = ("continues", "done", "left", "new_tokens", "question_tokens")
 
     def __init__(
-        self, done: simpy.Event, new_tokens: float, continues: bool, output_tokens: float
+        self,
+        done: simpy.Event,
+        new_tokens: float,
+        continues: bool,
+        output_tokens: float,
+        question_tokens: float,
     ) -> None:
         """A call that has not started."""
         self.done = done
         self.new_tokens = new_tokens
         self.continues = continues
         self.left = output_tokens
+        self.question_tokens = question_tokens
 
 
 class Device:
@@ -148,7 +155,7 @@ class Engine:
                 break
             admitted.append(self._waiting.popleft())
             tokens += admitted[-1].new_tokens
-        fresh = [job.new_tokens for job in admitted if not job.continues]
+        fresh = [job.question_tokens for job in admitted if not job.continues]
         seconds = self._latency.read_seconds(tokens, fresh)
         beside = self._latency.step_seconds(len(self._active) + 1) - self._latency.step_seconds(1)
         yield from self._device.compute(seconds + beside)

@@ -30,13 +30,16 @@ def describe_inputs(
     source = f"the profile {str(profile)!r}" if profile else "the paper's Tables 3 and 4"
     pair = f"small {latencies['small'].model}, large {latencies['large'].model}"
     said = [f"Latencies: {source}, {pair}."]
-    scored = any(workload.scores for workload in workloads)
-    for name, path in (
-        ("Routes and scores" if scored else "Routes", routes),
-        ("Tokens", tokens),
-    ):
-        paper = f"the paper's, of {SMALL} and {LARGE}"
-        said.append(f"{name}: {repr(str(path)) if path else paper}.")
+    named = "Routes and scores" if any(workload.scores for workload in workloads) else "Routes"
+    pairs = list(dict.fromkeys(workload.models for workload in workloads if workload.models))
+    of_models = "".join(f", of {small} and {large}" for small, large in pairs)
+    paper = f"the paper's, of {SMALL} and {LARGE}"
+    said.append(f"{named}: {f'{str(routes)!r}{of_models}' if routes else paper}.")
+    # Without a profile, the models are the paper's own, and so are their tokens.
+    whose = (
+        paper if profile else f"the paper's, of {' and '.join(m.model for m in latencies.values())}"
+    )
+    said.append(f"Tokens: {repr(str(tokens)) if tokens else whose}.")
     return [*said, *_unmeasured(latencies, workloads)]
 
 

@@ -86,7 +86,8 @@ class ModelLatency:
 
         Args:
             new_tokens: Tokens of all of them that no cached prefix holds.
-            whole_prompts: Lengths of those that have no cached prefix: their pictures are new.
+            whole_prompts: Lengths of the questions, pictures included, of those that have no cached
+                prefix: their pictures are new.
         """
         if not whole_prompts:
             return self.suffix_seconds(new_tokens)
@@ -112,7 +113,11 @@ class ModelLatency:
         return self.seconds_per_token * (1 + self.batch_slope * (batch - 1))
 
     def call_seconds(
-        self, prompt_tokens: float, output_tokens: float, cached_tokens: float = 0.0
+        self,
+        prompt_tokens: float,
+        output_tokens: float,
+        cached_tokens: float = 0.0,
+        question_tokens: float | None = None,
     ) -> float:
         """One call on its own.
 
@@ -120,11 +125,13 @@ class ModelLatency:
             prompt_tokens: Length of the prompt, cached prefix included.
             output_tokens: Tokens written.
             cached_tokens: How much of the prompt the engine's prefix cache holds.
+            question_tokens: How much of the prompt is the question with its picture; None for all.
         """
+        asked = prompt_tokens if question_tokens is None else question_tokens
         read = (
             self.suffix_seconds(prompt_tokens - cached_tokens)
             if cached_tokens
-            else self.prefill_seconds(prompt_tokens)
+            else self.read_seconds(prompt_tokens, [asked])
         )
         written = output_tokens * self.seconds_per_token
         return max(self.least_seconds, self.overhead_seconds + read + written)

@@ -63,6 +63,8 @@ def measured_one_way(
 ) -> list[ProfileRow]:
     """What was measured of a model, if all of it was measured in one way.
 
+    Rows that say less of how they were measured count if there are no others.
+
     Args:
         rows: Rows of `profile.csv`.
         model: Its name there.
@@ -80,13 +82,21 @@ def measured_one_way(
             f"The profile has no measured model {model!r}, only {known or 'none'}."
         )
     ways = list(dict.fromkeys(tuple(row.settings.values()) for row in own))
-    if len(ways) > 1:
-        shown = "; ".join(" ".join(filter(None, way)) for way in ways)
+    told = [way for way in ways if not any(_is_part(way, other) for other in ways)]
+    own = [row for row in own if tuple(row.settings.values()) in told]
+    if len(told) > 1:
+        shown = "; ".join(" ".join(filter(None, way)) for way in told)
         raise ProfilingInputError(
             f"The profile holds {model!r} measured in several ways ({shown}): choose one with "
             "--backend, or profile them into folders of their own."
         )
     return own
+
+
+def _is_part(way: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether an older version of the package may have told another way like this."""
+    pairs = list(zip(way, other, strict=True))
+    return way != other and all(one in {"", two} for one, two in pairs)
 
 
 def _milliseconds(rows: Sequence[ProfileRow], component: str, side: int) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..plotting.figures import new_figure, png
+from ..plotting.labels import shortened
 from .errors import ProfilingInputError
 from .latency import ModelLatency
 from .profile_latency import profile_latency
@@ -88,7 +89,9 @@ def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
         below = [m - (row.low_ms or m) for m, row in zip(middle, line, strict=True)]
         above = [(row.high_ms or m) - m for m, row in zip(middle, line, strict=True)]
         counts = [row.output_tokens for row in line]
-        axes.errorbar(counts, middle, yerr=[below, above], marker="o", capsize=3, label=label)
+        axes.errorbar(
+            counts, middle, yerr=[below, above], marker="o", capsize=3, label=shortened(label)
+        )
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_title("Decoding after the smallest prompt")
@@ -101,14 +104,18 @@ def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
 def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
     """Stacked components of typical calls, a bar a model and kind."""
     figure, axes = new_figure(8, 0.42 * len(bars) + 2.0)
-    names = [f"{name} *" if bar.extrapolated else name for name, bar in bars.items()]
+    names = [
+        f"{shortened(name)} *" if bar.extrapolated else shortened(name)
+        for name, bar in bars.items()
+    ]
     longest = max(sum(bar.milliseconds) for bar in bars.values())
     unit, scale = ("seconds", 1000.0) if longest > _MANY_MILLISECONDS else ("milliseconds", 1.0)
     left = [0.0] * len(bars)
     for index, component in enumerate(_COMPONENTS):
         widths = [bar.milliseconds[index] / scale for bar in bars.values()]
-        axes.barh(names, widths, left=left, label=component)
+        axes.barh(range(len(names)), widths, left=left, label=component)
         left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel(unit)
     told = ", ".join(

@@ -14,6 +14,9 @@ from .strategy_calls import PlannedCall, planned_calls
 from .totals import decode_steps
 from .workload import ROUTES, Route, Workload
 
+LEAST_RATE = 1e-12
+"""A question in thirty thousand years."""
+
 LARGEST_SPREAD = 10
 """Lengths that differ more than tenfold their mean are no outputs of one workload."""
 
@@ -59,8 +62,10 @@ class Serving:
         counts = (self.questions, self.concurrency, self.batch_limit)
         if min(*counts, self.small_engines, self.large_engines) < 1:
             raise ValueError("Questions, concurrency, batch limit and engines must be at least 1.")
-        if self.rate is not None and not 0 < self.rate < inf:
-            raise ValueError("The rate of arrivals must be a number above 0.")
+        if self.rate is not None and not LEAST_RATE <= self.rate < inf:
+            raise ValueError(
+                f"The rate of arrivals must be a number above 0 ({LEAST_RATE} at least)."
+            )
         if self.devices not in {1, 2}:
             raise ValueError("A pair runs on 1 or 2 devices.")
         if not 0 <= self.spread <= LARGEST_SPREAD:
@@ -195,6 +200,7 @@ class _Simulation:
             new_tokens=call.prompt_tokens - cached,
             continues=cached > 0,
             output_tokens=decode_steps(replace(call, output_tokens=written), self._latencies),
+            question_tokens=call.question_tokens,
         )
         engine.submit(job)
         yield job.done

@@ -36,10 +36,16 @@ class PairNames:
     small: str | None = None
     large: str | None = None
 
-    def may_be(self, role: Role, model: str | None) -> bool:
-        """Whether a model's name is the one for a role, with or without its owner or folder."""
+    def fits(self, role: Role, model: str | None) -> int:
+        """How well a model's name is the one for a role.
+
+        Returns:
+            2 if it is, 1 if it may be (without its owner or folder, or nothing was said), else 0.
+        """
         named = self.small if role == "small" else self.large
-        return named is None or model is None or own_name(named) == own_name(model)
+        if named is not None and named == model:
+            return 2
+        return int(named is None or model is None or own_name(named) == own_name(model))
 
 
 def read_latencies(
@@ -66,6 +72,7 @@ def read_latencies(
         )
     rows = read_rows(path)
     models = _measured_models(rows, backend)
+    small, large = _as_measured(small, models), _as_measured(large, models)
     if len(models) < PAIR and not (small and large):
         raise ProfilingInputError(
             f"The profile {str(profile)!r} holds {len(models)} measured model, and a pair needs "
@@ -94,6 +101,14 @@ def read_latencies(
     return {"small": known[faster], "large": known[slower]}
 
 
+def _as_measured(name: str | None, models: Sequence[str]) -> str | None:
+    """The measured model that a name without owner or folder means, if it is one."""
+    if name is None or name in models:
+        return name
+    alike = [model for model in models if own_name(model) == own_name(name)]
+    return alike[0] if len(alike) == 1 else name
+
+
 def _measured_models(rows: Sequence[ProfileRow], backend: str | None) -> list[str]:
     return list(
         dict.fromkeys(row.model for row in rows if row.median_ms and backend in {None, row.backend})
@@ -101,7 +116,11 @@ def _measured_models(rows: Sequence[ProfileRow], backend: str | None) -> list[st
 
 
 def read_workloads(
-    routes: Path | None, tokens: Path | None, small: str | None, large: str | None
+    routes: Path | None,
+    tokens: Path | None,
+    small: str | None,
+    large: str | None,
+    measured: Latencies | None = None,
 ) -> list[Workload]:
     """Benchmarks with their routes and tokens, from files or from the paper.
 
@@ -110,6 +129,7 @@ def read_workloads(
         tokens: CSV of Table 5's form, None for the paper's; a column `role` may stand for `model`.
         small: The small model's name in the files, None for the paper's.
         large: The large model's name in the files, None for the paper's.
+        measured: Latencies of a profile, whose models the files may name, too.
 
     Raises:
         ProfilingInputError: A file that is missing or not of that form.
@@ -124,7 +144,9 @@ def read_workloads(
     # The scores of Table 10 are those of its own pair.
     alone = [row.model_copy(update={"scores": {}}) for row in paper_routes()]
     rows = _routes(routes, named) if routes else alone
-    counts = _tokens(tokens, named) if tokens else paper_tokens()
+    if measured:
+        names = {one.model: role for role, one in measured.items()} | names
+    counts = _tokens(tokens, named, names) if tokens else paper_tokens()
     found = [workload_of(row, counts, names) for row in rows]
     for workload in found:
         _check_tokens(workload, tokens)
@@ -138,14 +160,13 @@ def _routes(path: Path, named: PairNames) -> list[RoutesRow]:
             f"{str(path)!r} has no row below its header; it needs one for each benchmark."
         )
 
-    def is_of_pair(row: RoutesRow) -> bool:
-        return named.may_be("small", row.small) and named.may_be("large", row.large)
+    def fit(row: RoutesRow) -> int:
+        return min(named.fits("small", row.small), named.fits("large", row.large))
 
-    return _one_each(path, lines, lambda row: row.benchmark, is_of_pair)
+    return _one_each(path, lines, lambda row: row.benchmark, fit)
 
 
-def _tokens(path: Path, named: PairNames) -> list[TokensRow]:
-    names = paper_names(named.small, named.large)
+def _tokens(path: Path, named: PairNames, names: dict[str, Role]) -> list[TokensRow]:
     lines = [
         line
         for line in read_csv_rows(path, TokensRow, columns=list(TokensRow.model_fields))
@@ -157,21 +178,21 @@ def _tokens(path: Path, named: PairNames) -> list[TokensRow]:
             "a column 'role', or the models' names with --small and --large."
         )
 
-    def is_of_pair(row: TokensRow) -> bool:
+    def fit(row: TokensRow) -> int:
         call = row.call(names)
-        return call is not None and named.may_be(call[0], row.model)
+        return named.fits(call[0], row.model) if call else 0
 
-    return _one_each(path, lines, lambda row: (row.benchmark, row.call(names)), is_of_pair)
+    return _one_each(path, lines, lambda row: (row.benchmark, row.call(names)), fit)
 
 
 def _one_each(
     path: Path,
     lines: Sequence[Line[Row]],
     subject: Callable[[Row], Hashable],
-    is_of_pair: Callable[[Row], bool],
+    fit: Callable[[Row], int],
 ) -> list[Row]:
-    """A row for each subject, of the pair that was named."""
-    own = [line for line in lines if is_of_pair(line.row)]
+    """A row for each subject, of the pair that was named; of several, the one that fits best."""
+    own = [line for line in lines if fit(line.row)]
     if not own:
         raise ProfilingInputError(
             f"{str(path)!r} is about other models than --small and --large name; name those of the "
@@ -180,14 +201,18 @@ def _one_each(
     by_subject: dict[Hashable, list[Line[Row]]] = defaultdict(list)
     for line in own:
         by_subject[subject(line.row)].append(line)
-    for same in by_subject.values():
+    found = []
+    for candidates in by_subject.values():
+        best = max(fit(line.row) for line in candidates)
+        same = [line for line in candidates if fit(line.row) == best]
+        found.append(same[0].row)
         if len(same) > 1:
             numbers = " and ".join(str(line.number) for line in same)
             raise ProfilingInputError(
                 f"{str(path)!r}, lines {numbers}, are about the same of {same[0].row.benchmark}; "
                 "keep one, or name the pair's models with --small and --large."
             )
-    return [same[0].row for same in by_subject.values()]
+    return found
 
 
 def _check_tokens(workload: Workload, path: Path | None) -> None:

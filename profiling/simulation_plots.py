@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..plotting.figures import new_parts, png
-from ..plotting.labels import label_decades, label_points
+from ..plotting.labels import label_decades, label_points, shortened
 from ..plotting.strategies import add_strategy_legend, strategy_color, strategy_marker
 from .simulation import Totals
 
@@ -40,7 +40,7 @@ def _seconds_plot(totals: dict[str, list[Totals]]) -> bytes:
         axes.bar_label(bars, [f"{seconds:.3g}" for seconds in each], padding=3, fontsize=8)
         axes.margins(x=0.15)
         axes.invert_yaxis()
-        axes.set_title(benchmark)
+        axes.set_title(shortened(benchmark))
         axes.set_xlabel("seconds a question, one after the other")
     return png(figure)
 
@@ -61,7 +61,7 @@ def _economy_plot(totals: dict[str, list[Totals]]) -> bytes:
                 color=strategy_color(row.strategy),
             )
         label_decades(axes.xaxis)
-        axes.set_title(benchmark)
+        axes.set_title(shortened(benchmark))
         axes.set_xlabel("output tokens a question (log)")
         axes.set_ylabel("score (%)")
         axes.grid(alpha=0.25, which="both")

@@ -1,10 +1,12 @@
 """A simulation as tables, figures for programs, and files."""
 
 from collections.abc import Sequence
+from math import isinf
 from pathlib import Path
 
 from ..records.record import Record, write_records
 from .advice import Advice
+from .break_even import BreakEven
 from .capacity import SIMULATED_ENGINES, UTILIZATION
 from .latency import ROLES
 from .paper_comparison import batched_question_seconds, contradictions
@@ -16,6 +18,13 @@ from .simulation_plots import simulation_plots
 from .tables import Table, seconds_text
 from .validation_report import validation_records, validation_tables
 
+_FILES = (
+    *("simulate.json", "simulate.md", "totals.csv", "serving.csv", "break_even.csv", "plan.csv"),
+    *("table11.csv", "table12.csv", "economy.png", "seconds.png"),
+    *("validation.csv", "validation_processor.csv", "validation_components.csv"),
+)
+"""Everything that a simulation may leave in a folder, `run.json` aside."""
+
 
 def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> None:
     """Write `simulate.json`, `simulate.md`, each table as CSV, and the plots.
@@ -26,6 +35,8 @@ def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> No
         paper: Whether it was fed with the paper's tables; then Tables 11 and 12 are compared.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for name in _FILES:  # of an earlier run, which may have had others
+        (folder / name).unlink(missing_ok=True)
     write_records(folder / "simulate.json", records(simulation, paper=paper))
     (folder / "simulate.md").write_text(markdown(simulation, paper=paper), encoding="utf-8")
     for table in tables(simulation, paper=paper):
@@ -71,23 +82,24 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
         if row.score is not None:
             found.append(Record(f"{name}.score", row.score, "%"))
     for served in simulation.served:
-        found += _served_records(f"{served.workload}.{served.strategy}", served.served)
+        name = f"{served.workload}.{served.strategy}"
+        found += _served_records(name, served.served)
+        if simulation.serving.rate:
+            found.append(Record(f"{name}.keeps_up", _keeps_up(served), "text"))
     for (workload, strategy), plan in simulation.plans.items():
         name = f"{workload}.{strategy}"
         found += [
             Record(f"{name}.{role}_engines", count, "engines")
             for role, count in plan.engines.items()
         ]
-        found += _served_records(f"{name}.plan", plan.served)
+        found += [
+            Record(f"{name}.plan.rate", plan.rate, "questions/s"),
+            Record(f"{name}.plan.simulated_rate", plan.simulated_rate, "questions/s"),
+            *_served_records(f"{name}.plan", plan.served),
+        ]
     found += validation_records(simulation)
     for workload, even in simulation.break_even.items():
-        for key, point, unit in (
-            ("disputed", even.disputed, "share"),
-            ("reasoning", even.reasoning, "tokens"),
-            ("speed_ratio", even.speed_ratio, "ratio"),
-            ("accept_rate", even.accept_rate, "share"),
-        ):
-            found.append(Record(f"{workload}.break_even.{key}", point, unit))
+        found += _break_even_records(workload, even)
     found += advice_records(simulation.advice)
     return found + (paper_records() if paper else [])
 
@@ -111,6 +123,33 @@ def advice_records(advice: Sequence[Advice]) -> list[Record]:
                 Record(f"{name}.seconds", round(one.best.seconds, 4), "s/question"),
             ]
     return found
+
+
+def _ratio_text(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    return "any" if isinf(ratio) else f"{ratio:.2f}"
+
+
+def _break_even_records(workload: str, even: BreakEven) -> list[Record]:
+    name = f"{workload}.break_even"
+    always = even.speed_ratio is not None and isinf(even.speed_ratio)
+    return [
+        Record(f"{name}.against", even.against, "text"),
+        Record(f"{name}.disputed", even.disputed, "share"),
+        Record(f"{name}.disputed_now", even.disputed_now, "share"),
+        Record(f"{name}.reasoning", even.reasoning, "tokens"),
+        Record(f"{name}.reasoning_now", even.reasoning_now, "tokens"),
+        Record(
+            f"{name}.speed_ratio",
+            None if always else even.speed_ratio,
+            "ratio",
+            note="MAI is slower at any ratio." if always else "",
+        ),
+        Record(f"{name}.speed_ratio_now", even.speed_ratio_now, "ratio"),
+        Record(f"{name}.accept_rate", even.accept_rate, "share"),
+        Record(f"{name}.accept_rate_now", even.accept_rate_now, "share"),
+    ]
 
 
 def _list(title: str, lines: Sequence[str]) -> str:
@@ -156,7 +195,7 @@ def _serving_table(simulation: Simulation, *, paper: bool) -> Table:
             row.workload,
             row.strategy,
             *_response(row.served),
-            "" if not serving.rate else "no" if row.overloaded else "yes",
+            _keeps_up(row) if serving.rate else "",
             *(f"{100 * row.served.busy[role]:.0f}" for role in ROLES),
             *(f"{row.served.batch[role]:.1f}" for role in ROLES),
             _table12(published, row),
@@ -164,6 +203,10 @@ def _serving_table(simulation: Simulation, *, paper: bool) -> Table:
         for row in simulation.served
     ]
     return Table("serving", title, header, rows).filled()
+
+
+def _keeps_up(row: ServedTotals) -> str:
+    return "no" if row.overloaded else "yes"
 
 
 def _table12(published: dict[str, float], row: ServedTotals) -> str:
@@ -207,7 +250,7 @@ def _plan_table(simulation: Simulation) -> Table:
     ]
     title = (
         f"Engines for a stream of questions, {UTILIZATION:.0%} busy; simulated with at most "
-        f"{SIMULATED_ENGINES} of a kind, at the same share of the rate"
+        f"{SIMULATED_ENGINES} of a kind, at nearly the same share of the rate"
     )
     return Table("plan", title, header, rows)
 
@@ -224,11 +267,13 @@ def _break_even_table(simulation: Simulation) -> Table:
             f"{even.reasoning_now:.0f}",
             "-" if even.reasoning is None else f"{even.reasoning:.0f}",
             f"{even.speed_ratio_now:.2f}",
-            "-" if even.speed_ratio is None else f"{even.speed_ratio:.2f}",
+            _ratio_text(even.speed_ratio),
             "" if even.accept_rate_now is None else f"{even.accept_rate_now:.1%}",
             "-" if even.accept_rate is None else f"{even.accept_rate:.1%}",
         ]
         for name, even in simulation.break_even.items()
     ]
-    title = "From where on MAI is slower than the large model's own reasoning (-: nowhere)"
+    title = (
+        "From where on MAI is slower than the large model's own reasoning (-: nowhere; 0: always)"
+    )
     return Table("break_even", title, header, rows)

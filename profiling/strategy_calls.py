@@ -15,6 +15,7 @@ class PlannedCall:
         role: Which agent.
         prompt_tokens: Whole prompt, pictures and a transferred reasoning included.
         output_tokens: Tokens that it writes.
+        question_tokens: How much of it is the question with its pictures.
         prefix_tokens: How much of the prompt this agent has read before on the same question.
         drafting: How the small agent writes ahead, if it does; it reads the prompt, too.
     """
@@ -22,6 +23,7 @@ class PlannedCall:
     role: Role
     prompt_tokens: float
     output_tokens: float
+    question_tokens: float
     prefix_tokens: float = 0.0
     drafting: Drafting | None = None
 
@@ -85,15 +87,16 @@ def graph_nodes(strategy: str, route: Route) -> int:
 
 
 def _answer(workload: Workload, role: Role, style: Style) -> PlannedCall:
-    return PlannedCall(role, workload.prompt_tokens, workload.tokens[role, style])
+    asked = workload.prompt_tokens
+    return PlannedCall(role, asked, workload.tokens[role, style], asked)
 
 
 def _reason(workload: Workload, tokens: float) -> PlannedCall:
-    return PlannedCall("small", workload.prompt_tokens, tokens)
+    return PlannedCall("small", workload.prompt_tokens, tokens, workload.prompt_tokens)
 
 
 def _again(workload: Workload, call: PlannedCall) -> PlannedCall:
-    return PlannedCall(call.role, call.prompt_tokens, call.output_tokens, _prefix(workload))
+    return replace(call, prefix_tokens=_prefix(workload))
 
 
 def _transfer(workload: Workload, role: Role, read: float, *, seen: bool = True) -> PlannedCall:
@@ -102,6 +105,7 @@ def _transfer(workload: Workload, role: Role, read: float, *, seen: bool = True)
         role,
         workload.prompt_tokens + read,
         workload.tokens[role, "direct"],
+        workload.prompt_tokens,
         _prefix(workload) if seen else 0.0,
     )
 

@@ -77,7 +77,7 @@ def call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) ->
     latency = latencies[call.role] if settings.floor else latencies[call.role].without_floor()
     cached = call.prefix_tokens if settings.prefix_reuse else 0.0
     steps = decode_steps(call, latencies)
-    return latency.call_seconds(call.prompt_tokens, steps, cached)
+    return latency.call_seconds(call.prompt_tokens, steps, cached, call.question_tokens)
 
 
 def decode_steps(call: PlannedCall, latencies: Latencies) -> float:

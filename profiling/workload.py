@@ -64,6 +64,7 @@ class Workload:
         instruction_tokens: How much of it comes after what all prompts about a question share.
         drafting: How speculative decoding goes, where that is known.
         scores: What each strategy scores, in percent, where that is known.
+        models: The small and the large model that the routes are of, as their source calls them.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Workload:
     instruction_tokens: float = DEFAULT_INSTRUCTION_TOKENS
     drafting: Drafting | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+    models: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Check the counts.

@@ -181,4 +181,5 @@ def workload_of(
         prompt_tokens=row.prompt_tokens or DEFAULT_PROMPT_TOKENS,
         drafting=None if row.accept_rate is None else Drafting(row.accept_rate, row.ahead),
         scores=row.scores_by_strategy(),
+        models=(row.small, row.large) if row.small and row.large else None,
     )

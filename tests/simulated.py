@@ -56,6 +56,7 @@ def profiled(folder, *models, more=()):
             *more,
         )
     ]
+    folder.mkdir(exist_ok=True)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     write_csv(folder / "profile.csv", [dict.fromkeys(columns, "") | row for row in rows])
     return folder

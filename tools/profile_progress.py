@@ -32,7 +32,9 @@ class ProfileProgress:
         self._rows = 0
         self._logged = time.monotonic()
         self._progress = Progress()
-        self._stopping = says_when_stopped(lambda: f"{self._rows} rows are measured. {kept}")
+        self._stopping = says_when_stopped(
+            lambda: f"{max(self._rows, known)} rows are measured. {kept}"
+        )
 
     def __enter__(self) -> Self:
         if self._known:

@@ -2,7 +2,6 @@
 
 import tempfile
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from .output import print_json
 from .results_folder import results_folder
 
 MOST_QUESTIONS_A_SECOND = 1e9
+MOST_MILLISECONDS = 3_600_000
 
 
 @reports_errors
@@ -83,8 +83,10 @@ def simulate(
     require("simpy", *needed, extra="profiling")
     if validate:
         require("numpy", "torch", "transformers", extra="transformers,profiling")
+    from ..profiling.doubts import impossible
     from ..profiling.input_description import describe_inputs
     from ..profiling.latency import Latencies
+    from ..profiling.profile_rows import read_rows
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import read_latencies, read_workloads
@@ -100,6 +102,8 @@ def simulate(
         backend=backend,
         profile=profile,
         devices=devices,
+        small=small,
+        large=large,
     )
     try:
         serving = Serving(
@@ -122,8 +126,10 @@ def simulate(
     latencies: Latencies = {
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
     }
-    workloads = read_workloads(routes, tokens, small, large)
+    workloads = read_workloads(routes, tokens, small, large, measured if profile else None)
     inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
+    if profile:
+        inputs += impossible(read_rows(profile / "profile.csv"))
     if advice and not (out or validate):
         _advise(workloads, latencies, floor, as_json=as_json)
         return
@@ -138,7 +144,9 @@ def simulate(
         )
     if folder:
         write_simulation(found, folder, paper=paper)
-        write_run_record(folder, settings=settings)
+        # In a profile's folder, run.json is the profile's.
+        own = "simulate-run.json" if (folder / "profile.csv").exists() else "run.json"
+        write_run_record(folder, name=own, settings=settings)
     if as_json:
         print_json([figure.as_dict() for figure in records(found, paper=paper)])
     elif advice:
@@ -156,6 +164,8 @@ def _check(
     backend: str | None,
     profile: Path | None,
     devices: int,
+    small: str | None,
+    large: str | None,
 ) -> None:
     """Refuse figures that cannot be.
 
@@ -166,12 +176,14 @@ def _check(
         raise UsageError("At least 1 question is needed to validate.")
     if plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND:
         raise UsageError("The rate to plan for must be a number above 0, of a billion at most.")
+    if small is not None and small == large:
+        raise UsageError("--small and --large name one model; name two.")
     if backend is not None and profile is None:
         raise UsageError("--backend says which rows of a profile count; name one with --profile.")
     if plan is not None and devices == 1:
         raise UsageError("--plan gives every engine a device of its own; leave --devices out.")
-    if not 0 <= overhead < inf:
-        raise UsageError("The overhead of a call must be a number of milliseconds from 0 on.")
+    if not 0 <= overhead <= MOST_MILLISECONDS:
+        raise UsageError("The overhead of a call must be milliseconds from 0 on, and no hours.")
     if floor is not None and not 0 <= floor <= 100:
         raise UsageError("Scores are in percent, so the floor must be from 0 to 100.")
 

@@ -70,6 +70,14 @@ def test_any_rows_give_times_that_never_fall_with_more_tokens(first, decode, tok
     assert latency.seconds_per_token > 0
 
 
+def test_rows_of_an_older_version_stand_back():
+    """They say less of how they were measured, and count where nothing else does."""
+    old = [row("ttft", 99), row("decode", 999, written=8)]
+    new = [replace(one, threads="1") for one in (row("ttft", 30), row("decode", 80, written=8))]
+    assert profile_latency([*old, *new], "m") == profile_latency(new, "m")
+    assert profile_latency(old, "m").seconds_per_token == pytest.approx(999 / 8 / 1000)
+
+
 def test_what_a_batch_costs_is_read_from_its_rows():
     rows = [row("ttft", 30), row("decode", 80, written=8), row("decode", 136, written=8, batch=8)]
     assert profile_latency(rows, "m").batch_slope == pytest.approx(0.1)  # 1.7 times for 7 more

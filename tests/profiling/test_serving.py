@@ -4,7 +4,12 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from langgraph_mai.profiling.capacity import is_overloaded, plan_engines
+from langgraph_mai.profiling.capacity import (
+    UTILIZATION,
+    engine_seconds,
+    is_overloaded,
+    plan_engines,
+)
 from langgraph_mai.profiling.engines import PREFILL_TOKENS
 from langgraph_mai.profiling.latency import ModelLatency
 from langgraph_mai.profiling.paper_tables import paper_latencies, paper_workloads
@@ -137,6 +142,19 @@ def test_planned_engines_keep_up_with_their_stream(strategy, workload, latency, 
     served = simulate_serving(strategy, workload, pair, stream)
     assert served.quantile(0.5) < 1.5 * plan.served.quantile(0.5)
     assert served.quantile(0.95) < 1.5 * plan.served.quantile(0.95)
+
+
+@pytest.mark.parametrize("rate", [1e-6, 0.01, 5])
+def test_a_burst_of_arrivals_is_no_queue(rate):
+    """One engine of each model would do for several times as much."""
+    assert plan_engines("mai", POPE, PAIR, rate, Serving()).engines == {"small": 1, "large": 1}
+
+
+def test_engines_that_fill_are_no_queue():
+    wide = Serving(batch_limit=512)
+    plan = plan_engines("large_reason", CHARTQA, PAIR, 20, wide)
+    need = 20 * engine_seconds("large_reason", CHARTQA, PAIR, "large", wide)
+    assert plan.engines["large"] == ceil(need / UTILIZATION)
 
 
 def test_with_half_of_the_planned_engines_a_queue_grows():

@@ -112,6 +112,23 @@ def test_a_draft_reads_the_prompt_and_writes_ahead_of_every_pass():
     assert priced(["speculative", "large_reason"], WORKLOAD) == ["large_reason"]
 
 
+@pytest.mark.parametrize("strategy", ["full_transfer", "small_two_stage", "mai"])
+def test_a_transferred_reasoning_has_no_picture(strategy):
+    """What reads it pays for the picture of the question, however long the reasoning is."""
+    sizes = ((128, 0.05), (320, 0.09), (1088, 0.4))
+    seeing = {role: replace(one, pictures=sizes, least_seconds=0) for role, one in PAIR.items()}
+    blind = {role: replace(one, least_seconds=0) for role, one in PAIR.items()}
+    longer = replace(WORKLOAD, tokens=dict(WORKLOAD.tokens) | {("small", "reason"): 900})
+    for workload in (WORKLOAD, longer):
+        more = total_seconds(strategy, workload, seeing, Settings(floor=False))
+        more -= total_seconds(strategy, workload, blind, Settings(floor=False))
+        calls = {"mai": 2 * 100 + 20 + 15}.get(strategy, 2 * 100)
+        assert more == pytest.approx(calls * SMALL_PICTURE)
+
+
+SMALL_PICTURE = 0.05 + (0.09 - 0.05) * (200 - 128) / (320 - 128)
+
+
 def test_overheads_are_paid_by_the_call_and_by_the_node():
     slower = {role: replace(one, overhead_seconds=0.5) for role, one in PAIR.items()}
     alone = Settings(floor=False)
@@ -230,6 +247,33 @@ def test_below_the_speed_ratio_that_is_named_mai_is_slower_than_either_way(rate)
     slower = replace(quick, seconds_per_token=0.015)
     again = break_even(workload, {"small": slower, "large": slow}, alone).speed_ratio
     assert again == pytest.approx(ratio)
+
+
+@given(workload=workloads(), small=latencies(), large=latencies())
+@settings(max_examples=80, deadline=None)
+def test_what_is_said_of_the_speed_ratio_is_so(workload, small, large):
+    alone = Settings(floor=False)
+    even = break_even(workload, {"small": small, "large": large}, alone)
+
+    def lost(ratio):
+        changed = replace(small, seconds_per_token=large.seconds_per_token / ratio)
+        pair = {"small": changed, "large": large}
+        others = [total_seconds(name, workload, pair, alone) for name in REFERENCES]
+        return (total_seconds("mai", workload, pair, alone) - min(others)) / min(others)
+
+    now = lost(even.speed_ratio_now)
+    if even.speed_ratio is None:
+        assert now <= 1e-9
+    elif math.isinf(even.speed_ratio):
+        assert now > 0
+    else:
+        assert lost(even.speed_ratio) == pytest.approx(0, abs=1e-6)
+
+
+def test_where_mai_is_always_slower_it_is_so_from_nothing_on():
+    terse = dict(WORKLOAD.tokens) | {("large", "reason"): 1}
+    even = break_even(replace(WORKLOAD, tokens=terse), PAIR, Settings(floor=False))
+    assert (even.disputed, even.reasoning, even.speed_ratio) == (0, 0, math.inf)
 
 
 def test_from_the_accept_rate_on_that_is_named_a_draft_saves_time():

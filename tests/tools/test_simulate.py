@@ -130,14 +130,64 @@ def test_any_name_can_be_drawn(tmp_path):
     assert (tmp_path / "out" / "economy.png").read_bytes().startswith(b"\x89PNG")
 
 
+NAMED = {"small": "one", "large": "another"}
+
+
+def test_the_tokens_of_another_pair_of_the_paper_are_named():
+    shown = run("--large", "Qwen3-VL-4B", "--questions", 5).stdout
+    assert "Tokens: the paper's, of Qwen3-VL-2B and Qwen3-VL-4B." in shown
+
+
+def test_an_exact_name_counts_before_one_that_is_alike(tmp_path):
+    pairs = [("a/m", "a/n", 90), ("b/m", "b/n", 88)]
+    rows = [
+        ROUTES | {"small": small, "large": large, "score_mai": score}
+        for small, large, score in pairs
+    ]
+    routes = write_csv(tmp_path / "routes.csv", rows)
+    names = {"small": "a/m", "large": "a/n"}
+    own = [
+        {key: value for key, value in row.items() if key != "role"} | {"model": names[row["role"]]}
+        for row in TOKENS
+    ]
+    tokens = write_csv(tmp_path / "tokens.csv", own)
+    files = ("--routes", routes, "--tokens", tokens, "--advice", "--json")
+    profile = ("--profile", profiled(tmp_path, "a/m", "a/n"))
+    assert_refused(run(*files, *profile), "lines 2 and 3, are about the same")
+    shown = run(*files, *profile, "--small", "a/m", "--large", "a/n")
+    assert advised(shown)["Charts.advice.score"] == 90
+    first = write_csv(tmp_path / "first.csv", rows[:1])
+    alike = ("--tokens", tokens, "--advice", "--json", *profile)
+    assert advised(run("--routes", first, *alike))["Charts.advice.score"] == 90
+    assert advised(run("--routes", first, *alike, "--small", "m"))["Charts.advice.score"] == 90
+
+
+def test_a_folder_holds_what_the_last_simulation_wrote(tmp_path):
+    profile = profiled(tmp_path / "out", "A", "B")
+    (profile / "run.json").write_text("of the profile")
+    run("--questions", 5, "--plan", 1, "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "plan.csv").exists()
+    run("--profile", profile, "--questions", 5, "--out", tmp_path / "out")
+    names = {path.name for path in profile.iterdir()}
+    assert not names & {"plan.csv", "table11.csv", "table12.csv"}
+    assert (profile / "run.json").read_text() == "of the profile"
+    assert json.loads((profile / "simulate-run.json").read_text())["settings"]["questions"] == 5
+
+
+def test_figures_of_a_profile_that_cannot_be_are_named(tmp_path):
+    slow = ("vision", 8000, {"query_tokens": 0})
+    shown = run("--profile", profiled(tmp_path, "A", "B", more=[slow]), "--questions", 5).stdout
+    assert "A, 256 px: the vision encoder took 8000.0 ms" in shown
+
+
 def test_it_says_which_pair_and_whose_routes_it_computes_with(tmp_path):
-    routes = write_csv(tmp_path / "routes.csv", [ROUTES | {"prompt_tokens": 99}])
+    routes = write_csv(tmp_path / "routes.csv", [ROUTES | {"prompt_tokens": 99, **NAMED}])
     tokens = write_csv(tmp_path / "tokens.csv", TOKENS)
     own = ("--profile", profiled(tmp_path, "quick", "slow"), "--out", tmp_path / "out")
     run(*own, "--routes", routes, "--tokens", tokens, "--questions", 5)
     said = (tmp_path / "out" / "simulate.md").read_text()
     assert f"Latencies: the profile {str(tmp_path)!r}, small quick, large slow." in said
-    assert f"Routes and scores: {str(routes)!r}." in said
+    assert f"Routes and scores: {str(routes)!r}, of one and another." in said
     assert "Charts: prompts have 99 tokens and cost the small model as much as the shortest" in said
     shown = run(*own, "--questions", 5).stdout
     assert "Routes and scores: the paper's, of Qwen3-VL-2B and Qwen3-VL-8B." in shown
@@ -211,6 +261,9 @@ def test_a_validation_is_shown_alone():
         (["--out", "taken"], "taken"),
         (["--out", "taken/below"], "taken"),
         (["--overhead", "nan"], "from 0 on"),
+        (["--overhead", "1e308"], "from 0 on"),
+        (["--rate", "1e-310"], "above 0"),
+        (["--small", "Qwen3-VL-2B", "--large", "Qwen3-VL-2B"], "name two"),
         (["--plan", "1e300"], "of a billion at most"),
         (["--plan", "5", "--devices", "1"], "leave --devices out"),
         (["--backend", "vllm"], "name one with --profile"),
