@@ -176,8 +176,8 @@ def _check(
         raise UsageError("At least 1 question is needed to validate.")
     if plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND:
         raise UsageError("The rate to plan for must be a number above 0, of a billion at most.")
-    if small is not None and small == large:
-        raise UsageError("--small and --large name one model; name two.")
+    if profile is None and small is not None and small == large:
+        raise UsageError("--small and --large name one model of the paper's tables; name two.")
     if backend is not None and profile is None:
         raise UsageError("--backend says which rows of a profile count; name one with --profile.")
     if plan is not None and devices == 1:
