@@ -240,3 +240,13 @@ def test_bad_usage_is_said_in_one_sentence(words, said):
     shown = CliRunner().invoke(app, ["profile", *words])
     assert shown.exit_code == 2
     assert said in shown.stderr
+
+
+def test_pictures_that_do_not_fit_in_memory_are_not_made(tmp_path):
+    words = ["--model", "demo:small", "--batch", "1000000000", "--image-side", "256"]
+    words += ["--query-tokens", "64", "--output-tokens", "8", "--repeats", "1"]
+    done = CliRunner().invoke(app, ["profile", *words, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    rows = read_rows(tmp_path / "profile.csv")
+    assert [row.component for row in rows] == ["preprocess", "vision", "ttft", "decode"]
+    assert all(row.skipped.startswith(("needs 1769472.0 GB", "takes at least")) for row in rows)
