@@ -157,8 +157,9 @@ def test_a_picture_that_is_none_is_a_line_and_the_others_are_measured(tmp_path, 
     done = mai("attention", "own", "--data", str(file), "--out", out, "--json", "--no-plots")
     assert done.exit_code == 1
     said = [line for line in done.stderr.splitlines() if line.startswith("failed")]
-    assert [line.split(":")[0] for line in said] == [
-        f"failed gone, {source}_reason" for source in ("small", "large")
+    # Both models reason at the same time, and either may be the first to fail.
+    assert sorted(line.split(":")[0] for line in said) == [
+        f"failed gone, {source}_reason" for source in ("large", "small")
     ]
     found = json.loads(done.stdout)
     assert {one["id"] for one in found["failures"]} == {"gone"}
