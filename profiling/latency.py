@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, get_args
 
-_SHORTEST_STEP = 1e-12
+SHORTEST_STEP = 1e-12
 """Seconds; a shorter decode step is a rounding error."""
 
 Role = Literal["small", "large"]
@@ -57,7 +57,7 @@ class ModelLatency:
         times = [seconds for _, seconds in (*self.prefill, *self.pictures)]
         others = [self.least_seconds, self.batch_slope, self.overhead_seconds, *times]
         finite = all(map(math.isfinite, [self.seconds_per_token, *others]))
-        if not finite or min(others) < 0 or self.seconds_per_token < _SHORTEST_STEP:
+        if not finite or min(others) < 0 or self.seconds_per_token < SHORTEST_STEP:
             raise ValueError(
                 f"The latencies of {self.model!r} must be finite and not negative, and a decode "
                 "step must take time."

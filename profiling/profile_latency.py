@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from .errors import ProfilingInputError
-from .latency import DEFAULT_BATCH_SLOPE, ModelLatency
+from .latency import DEFAULT_BATCH_SLOPE, SHORTEST_STEP, ModelLatency
 from .profile_rows import ProfileRow
 
 _PICTURE = ("preprocess", "vision")
-_SHORTEST_STEP = 1e-12
 
 
 def profile_latency(
@@ -41,7 +40,7 @@ def profile_latency(
             f"The profile of {model!r} lacks the rows of ttft or decode at batch 1."
         )
     step = _step(decoded)
-    if step < _SHORTEST_STEP:
+    if step < SHORTEST_STEP:
         raise ProfilingInputError(f"The decoding of {model!r} takes no time in the profile.")
     own_time: dict[int, list[float]] = defaultdict(list)
     pictures: dict[int, list[float]] = defaultdict(list)
