@@ -63,10 +63,7 @@ def plan_engines(
         rate: Questions a second.
         serving: Batch limit, prefix reuse, spread, and how many questions are simulated.
     """
-    needs = {
-        role: engine_seconds(strategy, workload, latencies, role, serving) * rate
-        for role in latencies
-    }
+    needs = _needs(strategy, workload, latencies, rate, serving)
     engines: dict[Role, int] = {role: max(1, ceil(n / UTILIZATION)) for role, n in needs.items()}
     most = {role: 2 * count for role, count in engines.items()}
     while True:
@@ -125,14 +122,21 @@ def is_overloaded(
     """
     if serving.rate is None:
         return False
-    needs = {
-        role: serving.rate * engine_seconds(strategy, workload, latencies, role, serving)
-        for role in latencies
-    }
+    needs = _needs(strategy, workload, latencies, serving.rate, serving)
     engines = {"small": serving.small_engines, "large": serving.large_engines}
     if serving.devices == 1 and sum(needs.values()) > max(engines.values()):
         return True
     return any(needs[role] > engines[role] for role in needs)
+
+
+def _needs(
+    strategy: str, workload: Workload, latencies: Latencies, rate: float, serving: Serving
+) -> dict[Role, float]:
+    """Engines of each kind, with full batches, that a rate keeps at work."""
+    return {
+        role: rate * engine_seconds(strategy, workload, latencies, role, serving)
+        for role in latencies
+    }
 
 
 def engine_seconds(

@@ -128,11 +128,7 @@ class ModelLatency:
             question_tokens: How much of the prompt is the question with its picture; None for all.
         """
         asked = prompt_tokens if question_tokens is None else question_tokens
-        read = (
-            self.suffix_seconds(prompt_tokens - cached_tokens)
-            if cached_tokens
-            else self.read_seconds(prompt_tokens, [asked])
-        )
+        read = self.read_seconds(prompt_tokens - cached_tokens, [] if cached_tokens else [asked])
         written = output_tokens * self.seconds_per_token
         return max(self.least_seconds, self.overhead_seconds + read + written)
 

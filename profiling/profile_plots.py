@@ -75,7 +75,7 @@ def call_components(ways: Mapping[str, Sequence[ProfileRow]]) -> dict[str, CallC
         longest = max(row.output_tokens for row in alone if row.component == "decode")
         for call, (read, written) in _CALLS.items():
             found[f"{label} {call}"] = CallComponents(
-                _parts(latency, seen, prompt + read, written),
+                _parts(latency, seen, prompt, read, written),
                 extrapolated=prompt + read > latency.prefill[-1][0] or written > longest,
             )
     return found
@@ -150,9 +150,11 @@ def _prompt(row: ProfileRow) -> tuple[int, int]:
 
 
 def _parts(
-    latency: ModelLatency, seen: Mapping[Any, float], prompt: int, written: int
+    latency: ModelLatency, seen: Mapping[Any, float], prompt: int, read: int, written: int
 ) -> tuple[float, ...]:
     prepared, vision = seen.get("preprocess", 0.0), seen.get("vision", 0.0)
-    prefill = max(0.0, latency.prefill_seconds(prompt) * 1000 - prepared - vision)
+    # What is read beyond the prompt holds no picture.
+    seconds = latency.read_seconds(prompt + read, [prompt])
+    prefill = max(0.0, seconds * 1000 - prepared - vision)
     decode = latency.seconds_per_token * written * 1000
     return prepared, vision, prefill, decode

@@ -127,12 +127,12 @@ def simulate(
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
     }
     workloads = read_workloads(routes, tokens, small, large, measured if profile else None)
-    inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
-    if profile:
-        inputs += impossible(read_rows(profile / "profile.csv"))
     if advice and not (out or validate):
         _advise(workloads, latencies, floor, as_json=as_json)
         return
+    inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
+    if profile:
+        inputs += impossible(read_rows(profile / "profile.csv"))
     found = run(workloads, latencies, serving, inputs=inputs, floor=floor, plan_rate=plan)
     if validate:
         held = _time_demo_pair(validate)
