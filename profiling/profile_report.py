@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..configs.whole_files import write_whole
+from ..configs.files import write_whole
 from ..records.record import Record, write_records
 from .decoding_results import decoding_records, decoding_table, read_decoding
 from .paper_tables import table
