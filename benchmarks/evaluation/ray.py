@@ -12,14 +12,15 @@ import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from ...configs import ConfigError, PairConfig, PromptsConfig
 from ...models.errors import ModelError
+from ...models.images import ImageError
+from ...models.images.sources import read_reference
 from ...models.pairs import Pair, chat_model, selector
 from ...nodes.call_cache import model_identity
 from .runner import Done, StrategyGraphs, Work
@@ -151,7 +152,7 @@ class Replica:
         fields = json.loads(row["work"])
         known = fields.pop("calls")
         work = Work(**fields)
-        work.given["images"] = [_data_uri(await self._images[one]) for one in work.given["images"]]
+        work.given["images"] = [await self._image(one) for one in work.given["images"]]
         self._calls.add_calls(work.key, known)
 
         async def run(strategy: str) -> Any:
@@ -162,6 +163,13 @@ class Replica:
         calls = self._calls.take_calls(work.key)
         new = {key: value for key, value in calls.items() if key not in known}
         return {"done": json.dumps({"key": work.key, "results": results, "calls": new})}
+
+    async def _image(self, reference: str) -> str:
+        """Return an image of the driver's as a data URI; one that it cannot read, as it is."""
+        if reference not in self._images:
+            return reference
+        content: bytes = await self._images[reference]
+        return f"data:;base64,{base64.b64encode(content).decode()}"
 
 
 def _answers(
@@ -180,8 +188,10 @@ def _answers(
     # Ray holds tasks back by what their answers may take of its store: 128 MiB each, unless
     # it is told that they are small.
     context.target_max_block_size = _BLOCK_BYTES
-    names = dict.fromkeys(image for row in rows for image in row["given"]["images"])
-    images = {name: ray.put(Path(name).read_bytes()) for name in names if Path(name).is_file()}
+    images: dict[str, Any] = {}
+    for name in dict.fromkeys(image for row in rows for image in row["given"]["images"]):
+        with suppress(ImageError):  # the run itself says what is wrong
+            images[name] = ray.put(read_reference(name, allow_fetch=False))
     replica: Any = Replica  # Ray's types know no classes with an asynchronous call
 
     # A question is a block, so that its answer comes when it is there.
@@ -287,7 +297,3 @@ def _room(replicas: RayReplicas, questions: int) -> tuple[int, dict[str, Any]]:
     # Ray gives an actor's libraries as many threads as it reserves CPUs.
     cpus = 1 if replicas.address else max(1, cpus_here // count)
     return count, {"num_cpus": cpus, "num_gpus": gpus}
-
-
-def _data_uri(content: bytes) -> str:
-    return f"data:;base64,{base64.b64encode(content).decode()}"

@@ -1,24 +1,19 @@
-"""The results of an evaluation: a record for each question and strategy, and tables of them."""
+"""The results of an evaluation: a record for each question and strategy, counted and scored."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import TypedDict
 
 from ...nodes.model_call import accept_rate
 from ...nodes.state import Fallback, MAIInput, ModelCall, Route
-from ..metrics import grades, score
+from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 QUESTIONS_FILE = "questions.jsonl"
 RESULTS_FILE = "results.jsonl"
 SUMMARY_FILE = "summary.json"
-
-_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "drafted_tokens", "accepted_tokens")
 
 
 class Result(TypedDict):
@@ -55,11 +50,6 @@ def graph_input(question: BenchmarkQuestion) -> MAIInput:
         "choices": list(question.choices),
         "answer_type": question.answer_type,
     }
-
-
-def cluster(question: BenchmarkQuestion) -> tuple[str, ...]:
-    """Return what statistics count together: a question's images, or the question itself."""
-    return question.images or (question.id,)
 
 
 async def answered(graph: Any, question_id: str, strategy: str, given: MAIInput) -> Result:
@@ -157,63 +147,6 @@ def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str,
 def question_record(question: BenchmarkQuestion) -> dict[str, Any]:
     """Return a question as `questions.jsonl` holds it."""
     return asdict(question) | {"group": dict(question.group)}
-
-
-def results_table(benchmark: Benchmark, results: Sequence[Result]) -> "DataFrame":
-    """Return one row per result.
-
-    Columns: `id`, `cluster` (see `cluster`), `strategy`, `answer`, `text`, `route`, `fallback`,
-    `error`, and a column per protocol with the grade from 0 to 1; empty where the protocol leaves
-    the question out, or the result failed.
-    """
-    import pandas as pd
-
-    by_id = {question.id: question for question in benchmark.questions}
-    worth: dict[str, Any] = {
-        strategy: grades(benchmark, texts(results, strategy))
-        for strategy in dict.fromkeys(result["strategy"] for result in results)
-    }
-    protocols = dict.fromkeys(protocol for own in worth.values() for protocol in own)
-    return pd.DataFrame(
-        [
-            {
-                **{key: value for key, value in result.items() if key != "calls"},
-                "cluster": cluster(by_id[result["id"]]),
-                **{
-                    protocol: worth[result["strategy"]].get(protocol, {}).get(result["id"])
-                    for protocol in protocols
-                },
-            }
-            for result in results
-        ]
-    )
-
-
-def calls_table(benchmark: Benchmark, results: Sequence[Result]) -> "DataFrame":
-    """Return one row per model call of each result.
-
-    Columns: `id`, `cluster`, `strategy`, `route`, `role`, `style`, `answer`, `seconds`, `error`,
-    and `input_tokens`, `cached_tokens`, `output_tokens`, `drafted_tokens`, `accepted_tokens`.
-    """
-    import pandas as pd
-
-    by_id = {question.id: question for question in benchmark.questions}
-    return pd.DataFrame(
-        [
-            {
-                "id": result["id"],
-                "cluster": cluster(by_id[result["id"]]),
-                "strategy": result["strategy"],
-                "route": result["route"],
-                **{
-                    key: call.get(key)
-                    for key in ("role", "style", "answer", "seconds", "error", *_TOKENS)
-                },
-            }
-            for result in results
-            for call in result["calls"]
-        ]
-    )
 
 
 def _without_cached(call: ModelCall) -> ModelCall:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...configs import ConfigError, PromptsConfig
+from ...models.images import ImageError
 from ...models.pairs import Pair
 from ...nodes.call_cache import CallCache, Value
 from ...nodes.state import MAIInput
-from ..metrics import score
+from ..metrics import check_scoring
 from ..question import Benchmark, BenchmarkQuestion
 from ..records import write_json, write_lines
 from .results import (
@@ -307,25 +308,13 @@ async def run_strategies(
     return sorted(results, key=lambda one: (place[one["id"]], names.index(one["strategy"])))
 
 
-def check_scoring(benchmark: Benchmark) -> None:
-    """Make sure that results can be scored, before hours of calls.
-
-    Raises:
-        ConfigError: What scores need is not installed.
-    """
-    try:
-        score(benchmark, {})
-    except ModuleNotFoundError as error:
-        raise ConfigError(str(error)) from error
-
-
 def _distinct(questions: Iterable[BenchmarkQuestion]) -> dict[str, list[BenchmarkQuestion]]:
     """Return questions that are the same but for their ids, by their keys."""
     same: dict[str, list[BenchmarkQuestion]] = {}
     for question in questions:
         try:
             key = question_key(question)
-        except OSError:
+        except ImageError:
             key = f"unreadable {question.id}"  # the run itself says what is wrong
         same.setdefault(key, []).append(question)
     return same

@@ -14,6 +14,8 @@ from typing import Any, Self
 from typing_extensions import override
 
 from ...configs import ConfigError, PromptsConfig
+from ...models.images import ImageError
+from ...models.images.sources import read_reference
 from ...models.pairs import Pair
 from ...nodes.call_cache import CallCache, Value, model_identity
 from ..question import Benchmark, BenchmarkQuestion
@@ -202,7 +204,7 @@ class EvaluationStore(QuestionCalls):
         for question in benchmark.questions:
             try:
                 contents[question.id] = question_content(question)
-            except OSError:  # it fails by itself, and is evaluated again once its image is there
+            except ImageError:  # it fails by itself, and is evaluated again once its image is there
                 continue
         self._claim_questions(contents)
         return models
@@ -283,7 +285,7 @@ def question_key(question: BenchmarkQuestion) -> str:
     reads answers in the same way: after a change of it, results are made anew from stored calls.
 
     Raises:
-        OSError: An image cannot be read.
+        ImageError: An image cannot be read.
     """
     return _hashed([question_content(question), _code_hash()])
 
@@ -292,9 +294,9 @@ def question_content(question: BenchmarkQuestion) -> str:
     """Return a hash of text, choices, type and images, but neither id nor answers.
 
     Raises:
-        OSError: An image cannot be read.
+        ImageError: An image cannot be read.
     """
-    content = {**graph_input(question), "images": [_file_hash(one) for one in question.images]}
+    content = {**graph_input(question), "images": [_content_hash(one) for one in question.images]}
     return _hashed(content)
 
 
@@ -303,9 +305,8 @@ def _hashed(content: Any) -> str:
 
 
 @cache
-def _file_hash(path: str) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _content_hash(reference: str) -> str:
+    return hashlib.sha256(read_reference(reference, allow_fetch=False)).hexdigest()
 
 
 @cache
