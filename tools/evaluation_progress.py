@@ -99,7 +99,7 @@ class EvaluationProgress:
         self._console.print(line, soft_wrap=True)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """End immediately: a model that is at work cannot be stopped, and all answers are stored."""
+        """End immediately: a model at work cannot be stopped, and all answers are stored."""
         show_cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
         os.write(2, f"{show_cursor}Stopped after {self._done} results. {self._kept}\n".encode())
         os._exit(INTERRUPTED)

@@ -120,7 +120,7 @@ def _same(question: BenchmarkQuestion, text: str, answer: str) -> bool:
 
 
 def _kinds(question: BenchmarkQuestion, answer: str) -> list[AnswerType]:
-    """Return what to read an output as: what the question asks for, and what the accepted answer is.
+    """Return what to read an output as: what the question wants, and what the accepted answer is.
 
     "It is wet, yes" and "The income is 1,234." are the texts "yes" and "1234" only to someone who
     knows that a yes or a number is wanted, which questions do not always tell.
@@ -170,7 +170,7 @@ def typed(question: BenchmarkQuestion, text: str) -> float:
 
 
 def exact(question: BenchmarkQuestion, text: str) -> float:
-    """Grade 1 for an accepted answer or its letter, but for case, outer blanks and a stop at the end."""
+    """Grade 1 for an accepted answer or its letter, but for case, outer blanks and a final stop."""
     said = text.strip().rstrip(".").lower()
     return float(said in {answer.strip().rstrip(".").lower() for answer in question.answers})
 

@@ -22,10 +22,10 @@ _NUMBERS = (
 
 
 def anls(prediction: str, answers: Sequence[str]) -> float:
-    """Return the similarity to the nearest accepted answer, by the script of the Robust Reading Competition.
+    """Return the similarity to the nearest accepted answer.
 
-    Case and runs of blanks make no difference to the distance, but outer and inner blanks count in
-    the length that it is divided by.
+    By the script of the Robust Reading Competition: case and runs of blanks make no difference to
+    the distance, but outer and inner blanks count in the length that it is divided by.
 
     Returns:
         From `ANLS_FLOOR` to 1, or 0.
@@ -56,7 +56,7 @@ def relaxed_match(prediction: str, answer: str) -> bool:
 
 
 def vlmevalkit_answers(answer: str) -> Sequence[str]:
-    """Return the accepted answers as VLMEvalKit has them: a Python list in the data are alternatives."""
+    """Return the accepted answers like VLMEvalKit: a Python list in the data are alternatives."""
     try:
         value = ast.literal_eval(answer)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -72,7 +72,7 @@ def _number(text: str) -> float | None:
 
 
 def official_open_match(text: str, answers: Sequence[str]) -> bool:
-    """Apply MMMU's own script: an accepted number among the output's, or an accepted text in its tail.
+    """Apply MMMU's own script: an accepted number in the output, or an accepted text in its tail.
 
     The tail of each line is what follows the last word like "is" or "answer" (or "=" in the last
     line). Numbers are rounded to two decimals.
@@ -115,7 +115,7 @@ def _tail(line: str, keys: Sequence[str]) -> str:
 
 
 def _forms(text: str) -> list[str | float]:
-    """Return a number as a float with two decimals; a text in lower case, a letter with its blanks."""
+    """Return a number as a float with two decimals, a text in lower case, a letter with blanks."""
     text = text.strip()
     try:
         return [round(float(text.replace(",", "")), 2)]

@@ -109,7 +109,7 @@ def lmms_yes_no(text: str) -> YesNo | None:
 
 
 def _vqa_words(text: str) -> list[str]:
-    """Split into words by the VQA script: a mark that touches a blank goes, any other becomes a blank.
+    """Split by the VQA script: a mark that touches a blank goes, any other becomes a blank.
 
     Where a number is written with a comma, every mark goes. Of the stops that are not within a
     number, the first 32 go.
@@ -123,7 +123,7 @@ def _vqa_words(text: str) -> list[str]:
 
 
 def mmmu_letter(text: str, choices: Sequence[str]) -> str | None:
-    """Read by MMMU's own script: "(B)", then " B ", then in a sentence the text of an option; the last."""
+    """Read by MMMU's own script: "(B)", " B ", then in a sentence an option's text; the last."""
     return _mmmu(text, choices, (" {} ",))
 
 
@@ -156,7 +156,7 @@ def vlmevalkit_letter(text: str, choices: Sequence[str]) -> str | None:
 
 
 def lmms_prefetched_letter(text: str, choices: Sequence[str]) -> str | None:
-    """Read by lmms-eval on MMBench, without the judge: a letter that stands alone, or one option's text."""
+    """Read by lmms-eval on MMBench, without a judge: a letter that stands alone, or one option."""
     text = without_thinking(text)
     words = text.split()
     found = [letter for letter in _PREFETCH_LETTERS if letter in words]
@@ -176,7 +176,7 @@ def lmms_static_letter(text: str, choices: Sequence[str]) -> str | None:
 
 
 def lmms_letter(text: str, choices: Sequence[str]) -> str | None:
-    """Read by lmms-eval's shared reader: any letter, by the rank of its form, the last of a form first.
+    """Read by lmms-eval's shared reader: any letter by the rank of its form, the last one first.
 
     A letter at the start counts most, then one at the end, then one after "the answer is", then
     "(B)", "B.", "B:", "B)", "B " and at last a B anywhere.
