@@ -38,13 +38,12 @@ from .state import (
     Task,
 )
 
-_FRESH: Update = {
-    **dict.fromkeys(get_args(CallKey)),
-    **dict.fromkeys(("direct_verdict", "reasoning_verdict", "review")),
-    **dict.fromkeys(("answer", "value", "route", "fallback")),
-    "calls": [],
-}
-"""Every key that a run writes, empty."""
+_WRITTEN: tuple[str, ...] = (
+    *get_args(CallKey),
+    *("direct_verdict", "reasoning_verdict", "review"),
+    *("answer", "value", "route", "fallback", "calls"),
+)
+"""Every key that a run writes."""
 
 
 def prepare(
@@ -67,7 +66,8 @@ def prepare(
         task, data = yield partial(_read, state, allow_fetch)
         if settings:
             task["settings"] = settings
-        return {**_FRESH, "task": task, "image_data": data}
+        written = {key: None for key in _WRITTEN if state.get(key) is not None}
+        return {**written, "task": task, **({"image_data": data} if data else {})}
 
     return Node("prepare", steps)
 

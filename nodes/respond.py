@@ -69,7 +69,7 @@ def respond(name: str) -> Node:
             "fallback": fallback,
             "calls": list(calls.values()),
             "messages": [message],
-            "image_data": {},
+            **({"image_data": {}} if state.get("image_data") else {}),
         }
 
     return Node("respond", answer)
