@@ -15,9 +15,8 @@ from transformers import AutoConfig, AutoProcessor
 
 from ..configs.files import existing_folder
 from ..models.errors import ModelError
-from ..models.transformers.load_errors import explain_load_error
-from ..models.transformers.memory import free_device_memory
-from ..models.transformers.model_spec import ModelSpec
+from ..models.transformers.checkpoint import free_memory
+from ..models.transformers.load_errors import ModelSpec, explain_load_error
 from ..models.weights import model_weights
 from .dimensions import load_dimensions
 from .model_sizes import ModelSizes
@@ -105,7 +104,7 @@ def check_memory(source: ModelSource, name: str, device: torch.device) -> None:
     Raises:
         ModelError: They do not.
     """
-    free, needed = free_device_memory(device), source.sizes.total_bytes
+    free, needed = free_memory(device), source.sizes.total_bytes
     if free is not None and needed > free:
         raise ModelError(
             f"The model {name!r} needs {needed / 1e9:.1f} GB for its weights in "
