@@ -4,6 +4,7 @@ Requests that arrive while others decode are prefilled between two tokens and jo
 resumes from its own KV caches. Imports torch and transformers: `loading` imports it late.
 """
 
+import atexit
 import inspect
 import queue
 import secrets
@@ -242,7 +243,7 @@ class Watch(StoppingCriteria):
                 except Exception as error:  # noqa: BLE001  its caller gets it, others continue
                     self._engine.fail(self._batch[at], error)
             waits = self.steps >= JOIN_EVERY and self._engine.waits(self._batch)
-            self.stopped = self.steps >= self._most or waits
+            self.stopped = self.steps >= self._most or waits or self._engine.stopping
         done = [self.stopped or one.done for one in self._batch]
         return torch.tensor(done, device=input_ids.device)
 
@@ -278,11 +279,14 @@ class Engine:
         self._waiting: queue.SimpleQueue[Request | Work | None] = queue.SimpleQueue()
         self._held: list[Request] = []
         self._closed = False
+        self.stopping = False
         self._lock = threading.Lock()
-        worker = threading.Thread(
+        self._worker = threading.Thread(
             target=self._run, args=(checkpoint.threads,), name=f"engine {self.name}", daemon=True
         )
-        worker.start()
+        self._worker.start()
+        # A thread that still computes when the interpreter ends would abort the process.
+        atexit.register(self._stop)
 
     def submit(self, work: "Request | Work") -> None:
         """Set the engine to work on a request or other work. Returns immediately."""
@@ -299,6 +303,12 @@ class Engine:
         with self._lock:
             self._closed = True
             self._waiting.put(None)
+        atexit.unregister(self._stop)
+
+    def _stop(self) -> None:
+        self.stopping = True
+        self.close()
+        self._worker.join()
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Run a function in the engine's thread, between two tokens, and return its result."""
@@ -340,7 +350,7 @@ class Engine:
         running: list[Request] = []
         while True:
             arrived = self._arrivals(running)
-            if arrived is None:
+            if arrived is None or self.stopping:
                 return
             if running and arrived:
                 self._advance(arrived, most=1)
