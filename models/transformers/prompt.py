@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from cachetools import LRUCache
-from jinja2 import TemplateError
-from PIL import Image
 
-from ..chat_format import Turn, turn_text
+from ..chat_format import Turn, prompt_text
 from ..errors import ContextLengthError, ModelError
+from ..images import DecodedImage
 from .checkpoint import Checkpoint
 from .load_errors import one_line
 from .prefix_cache import has_plain_cache
@@ -110,21 +109,21 @@ class Encoder:
         pad = self.tokenizer.pad_token_id
         self.pad_token = pad if pad is not None else next(iter(sorted(self.end_tokens)), 0)
 
-    def encode(self, turns: Sequence[Turn], images: Sequence[tuple[Image.Image, str]]) -> Prompt:
+    def encode(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Prompt:
         """Render the chat template, tokenize, and preprocess the images.
 
         Args:
             turns: The conversation.
-            images: Its images, each with what tells it from others.
+            images: Its images.
 
         Raises:
             ContextLengthError: The prompt is longer than the model's context.
             ModelError: The template does not know a role, or does not show an image.
         """
-        digests = [digest for _, digest in images]
+        digests = [image.digest for image in images]
         with self._lock:
             text = prompt_text(self.processor, turns, len(images), self._name)
-            extra: dict[str, Any] = {"images": [image for image, _ in images]} if images else {}
+            extra: dict[str, Any] = {"images": [image.image for image in images]} if images else {}
             bos = self.tokenizer.bos_token
             if bos and text.startswith(bos):  # the template wrote it already
                 extra["add_special_tokens"] = False
@@ -220,46 +219,6 @@ class Encoder:
                 f"The chat template of {self._name!r} does not show images in messages of this "
                 "role; put them into a user message."
             )
-
-
-def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
-    """Render the chat template, and check that it shows everything.
-
-    Args:
-        processor: The checkpoint's processor.
-        turns: The conversation.
-        images: How many images it holds.
-        model: The model's name, for error messages.
-
-    Raises:
-        ModelError: The template refuses the conversation, leaves a message out, or the text itself
-            holds the marker of an image.
-    """
-    try:
-        text: str = processor.apply_chat_template(
-            list(turns), add_generation_prompt=True, tokenize=False
-        )
-    except (TemplateError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"The chat template of {model!r} does not take this conversation ({one_line(error)})."
-        ) from error
-    for turn in turns:
-        # Assistant and tool turns are reworded by many templates.
-        known = turn["role"] in {"user", "assistant", "tool"}
-        if not known and any(part.strip() not in text for part in turn_text(turn)):
-            raise ModelError(
-                f"The chat template of {model!r} leaves out messages of the role "
-                f"{turn['role']!r}; put their text into a user message."
-            )
-    marker: str | None = getattr(processor, "image_token", None)
-    shown = text.count(marker) if marker else 0
-    if shown and shown != images:
-        raise ModelError(
-            f"The prompt for {model!r} shows {shown} images where {images} were given: its text "
-            f"holds the image marker {marker!r}, or an image is in a message of a role that the "
-            "chat template shows without images."
-        )
-    return text
 
 
 class _SharedPreprocessing:
