@@ -109,7 +109,13 @@ class ChatTransformers(LocalChat):
             check_draft_files(self._spec(), draft._spec())
 
     def clear_prefix_cache(self) -> None:
-        """Evict the KV caches of earlier prompts, for all instances that share the model."""
+        """Evict the KV caches of earlier prompts, for all instances that share the model.
+
+        Preprocessed images are evicted too, for all models.
+        """
+        from .prompt import clear_prepared_images
+
+        clear_prepared_images()
         engine = self._engine()
         engine.call(engine.prefixes.clear)
 

@@ -7,6 +7,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -242,11 +243,11 @@ class _SharedPreprocessing:
             return self._processor(images, *args, **kwargs)
         key = (self.digests, self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
         with _preparing:
-            made = prepared_images.get(key)
+            made = _prepared.get(key)
         if made is None:
             made = self._processor(images, *args, **kwargs)
-            with _preparing, _too_large():
-                prepared_images[key] = made
+            with _preparing, suppress(ValueError):  # larger than the whole cache
+                _prepared[key] = made
         # Processors take keys out of what they get.
         return made.__class__(data=dict(made))
 
@@ -255,18 +256,14 @@ def _tensor_bytes(made: Any) -> int:
     return sum(value.nbytes for value in made.values() if torch.is_tensor(value))
 
 
-class _too_large:  # noqa: N801
-    """Ignore what cachetools raises of a value larger than the whole cache."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
-        return kind is not None and issubclass(kind, ValueError)
-
-
 _preparing = threading.Lock()
-prepared_images: LRUCache[Any, Any] = LRUCache(PREPARED_BYTES, _tensor_bytes)
+_prepared: LRUCache[Any, Any] = LRUCache(PREPARED_BYTES, _tensor_bytes)
+
+
+def clear_prepared_images() -> None:
+    """Evict the preprocessed images, for all models."""
+    with _preparing:
+        _prepared.clear()
 
 
 def _content_chain(
