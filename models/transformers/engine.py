@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import torch
-from PIL import Image
 from transformers import (
     GenerationConfig,
     LogitsProcessor,
@@ -27,6 +26,7 @@ from transformers import (
 from ..chat_format import Turn
 from ..completion import Chunk, Completion, Drafted, FinishReason, Settings, TextStream, token_entry
 from ..errors import ModelError
+from ..images import DecodedImage
 from .checkpoint import Checkpoint, loading_gate
 from .load_errors import explain_failure, is_out_of_memory
 from .prefix_cache import KVCache, PrefixCache, merge_caches, new_cache, take_sequence
@@ -55,7 +55,7 @@ class Request:
 
     Attributes:
         turns: The conversation for the chat template.
-        images: Its images, with their digests.
+        images: Its images.
         settings: How to generate.
         batch_size: Sequences of a batch that it is in, at most.
         batch_tokens: Tokens of such a batch at most, padding and outputs included.
@@ -74,13 +74,13 @@ class Request:
     def __init__(
         self,
         turns: Sequence[Turn],
-        images: Sequence[tuple[Image.Image, str]],
+        images: Sequence[DecodedImage],
         settings: Settings,
         *,
         batch_size: int = 1,
         batch_tokens: int = 1 << 62,
         prefix_cache_bytes: int | None = None,
-        draft: "tuple[Engine, Sequence[tuple[Image.Image, str]]] | None" = None,
+        draft: "tuple[Engine, Sequence[DecodedImage]] | None" = None,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> None:
         """Prepare a request; `Engine.submit` sets the engine to work."""
