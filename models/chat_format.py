@@ -1,7 +1,7 @@
 """LangChain messages in the form that chat templates of vision-language checkpoints take."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import (
     AIMessage,
@@ -12,10 +12,11 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from PIL import Image
 
 from .errors import ModelError
 from .images import is_image_block
+
+_Image = TypeVar("_Image")
 
 Turn = dict[str, Any]
 """One entry for a chat template: role, content (a list of text and image parts), tool_calls."""
@@ -30,8 +31,8 @@ _TEXT = {"text", "input_text", "output_text", "text-plain"}
 
 
 def chat_turns(
-    messages: Sequence[BaseMessage], load: Callable[[Mapping[str, Any]], Image.Image]
-) -> tuple[list[Turn], list[Image.Image]]:
+    messages: Sequence[BaseMessage], load: Callable[[Mapping[str, Any]], _Image]
+) -> tuple[list[Turn], list[_Image]]:
     """Translate messages for a chat template.
 
     Pictures in tool messages move to a user message after them, because few templates show
@@ -51,7 +52,7 @@ def chat_turns(
     if not messages:
         raise ModelError("There is no message to answer; give at least one.")
     turns: list[Turn] = []
-    images: list[Image.Image] = []
+    images: list[_Image] = []
     shown_by_tools: list[Turn] = []
     for message in messages:
         role = _role(message)

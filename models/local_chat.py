@@ -1,6 +1,7 @@
 """What the chat models of local checkpoints have in common: their settings, and how they answer."""
 
 import asyncio
+import hashlib
 import math
 import queue
 import threading
@@ -25,6 +26,9 @@ from .chat_format import Turn, chat_turns
 from .completion import Chunk, Completion, chat_chunk, chat_result, last_chat_chunk
 from .errors import CallTimeoutError
 from .images import block_image, shrink_image
+
+NamedImage = tuple[Image.Image, str]
+"""An image, and what tells it from all others."""
 
 _Result = TypeVar("_Result")
 _Call = TypeVar("_Call", bound="LocalCall[Any]")
@@ -128,7 +132,7 @@ class LocalEngine(Protocol):
         """Token ids of a bare text."""
         ...
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[NamedImage]) -> list[int]:
         """Token ids of a whole prompt, chat template and images included."""
         ...
 
@@ -246,9 +250,11 @@ class LocalChat(BaseChatModel):
         settings["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
         return settings
 
-    def _load_image(self, block: Mapping[str, Any]) -> Image.Image:
-        image = block_image(block, allow_fetch=self.allow_fetch)
-        return shrink_image(image, self.max_pixels)
+    def _load_image(self, block: Mapping[str, Any]) -> NamedImage:
+        image = shrink_image(block_image(block, allow_fetch=self.allow_fetch), self.max_pixels)
+        digest = hashlib.blake2b(f"{image.mode} {image.size}".encode(), digest_size=16)
+        digest.update(image.tobytes())
+        return image, digest.hexdigest()
 
     def batch(
         self,

@@ -20,12 +20,11 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from ..attention import Attention
 from ..chat_format import Turn, turn_text
 from ..errors import ModelError
+from ..local_chat import NamedImage
 from .prefix_cache import merge_caches, new_cache, take_sequence
 from .prompt import Encoder, Prompt, image_inputs, prompt_text
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from .engine import Engine
 
 Span = tuple[int, int]
@@ -47,7 +46,7 @@ class AttentionPass:
     def __init__(
         self,
         turns: Sequence[Turn],
-        images: "Sequence[tuple[Image.Image, str]]",
+        images: Sequence[NamedImage],
         span: Span,
         *,
         layers: tuple[int, ...],

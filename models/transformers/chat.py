@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from langchain_core.messages import BaseMessage
-from PIL import Image
 from pydantic import Field
 
 from ..attention import Attention, Layers, wanted_layers
@@ -178,13 +177,13 @@ class ChatTransformers(LocalChat):
         turns, images = chat_turns(messages, self._load_image)
         request = Request(
             turns,
-            _named(images),
+            images,
             settings,
             batch_size=self.batch_size,
             batch_tokens=self.batch_tokens,
             prefix_cache_bytes=self.prefix_cache_bytes,
             on_chunk=on_chunk,
-            draft=drafts and (drafts, _named(chat_turns(messages, draft._load_image)[1])),
+            draft=drafts and (drafts, chat_turns(messages, draft._load_image)[1]),
         )
         engine.submit(request)
         return LocalCall(request.future, model_name, started, timeout, settings.logprobs)
@@ -213,7 +212,7 @@ class ChatTransformers(LocalChat):
         turns, images = chat_turns(messages, self._load_image)
         one = AttentionPass(
             turns,
-            _named(images),
+            images,
             span,
             layers=wanted,
             query=query,
@@ -258,15 +257,3 @@ class ChatTransformers(LocalChat):
             threads=self.threads,
             layers=self.layers,
         )
-
-
-def _named(images: Sequence[Image.Image]) -> list[tuple[Image.Image, str]]:
-    """Return images with what tells each from all others: a hash of its size and pixels."""
-    import hashlib
-
-    named = []
-    for image in images:
-        digest = hashlib.blake2b(f"{image.mode} {image.size}".encode(), digest_size=16)
-        digest.update(image.tobytes())
-        named.append((image, digest.hexdigest()))
-    return named

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from cachetools import LRUCache
 from jinja2 import TemplateError
-from PIL import Image
 
 from ..chat_format import Turn, turn_text
 from ..errors import ContextLengthError, ModelError
+from ..local_chat import NamedImage
 from .checkpoint import Checkpoint
 from .load_errors import one_line
 from .prefix_cache import has_plain_cache
@@ -110,7 +110,7 @@ class Encoder:
         pad = self.tokenizer.pad_token_id
         self.pad_token = pad if pad is not None else next(iter(sorted(self.end_tokens)), 0)
 
-    def encode(self, turns: Sequence[Turn], images: Sequence[tuple[Image.Image, str]]) -> Prompt:
+    def encode(self, turns: Sequence[Turn], images: Sequence[NamedImage]) -> Prompt:
         """Render the chat template, tokenize, and preprocess the images.
 
         Args:
