@@ -373,12 +373,10 @@ class Engine:
 
     def _arrivals(self, running: Sequence[Request]) -> list[Request] | None:
         """Return the requests that may run now beside the running ones; None once closed."""
-        while True:
-            block = not running and not self._held
-            try:
-                work = self._waiting.get(block=block)
-            except queue.Empty:
-                break
+        idle = not running and not self._held
+        # No more than what waits now: what keeps coming would hold up the running ones.
+        for _ in range(max(self._waiting.qsize(), idle)):
+            work = self._waiting.get()
             if work is None:
                 if not running and not self._held:
                     return None
