@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configs import ConfigError, PromptsConfig, SparseTransfer, load_prompts
-    from .graph import ChatMAI, create_mai, create_mai_batch, create_strategy
+    from .graph import ChatMAI, create_mai, create_strategy
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .nodes.errors import MAIError, MAIInputError
     from .nodes.judge import Judge
     from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
-    from .tools.relay_planner import RelayPlanner
     from .tools.vision_tool import create_vision_tool
 
 __version__ = "0.1.0"
@@ -32,7 +31,6 @@ _HOME = {
     "load_prompts": "configs",
     "ChatMAI": "graph",
     "create_mai": "graph",
-    "create_mai_batch": "graph",
     "create_strategy": "graph",
     "ImageError": "models.images",
     "image_reference": "models.images",
@@ -51,7 +49,6 @@ _HOME = {
     "MAIState": "nodes.state",
     "ModelCall": "nodes.state",
     "Route": "nodes.state",
-    "RelayPlanner": "tools.relay_planner",
     "create_vision_tool": "tools.vision_tool",
 }
 
@@ -72,12 +69,10 @@ __all__ = [
     "ModelError",
     "Pair",
     "PromptsConfig",
-    "RelayPlanner",
     "Route",
     "SparseTransfer",
     "__version__",
     "create_mai",
-    "create_mai_batch",
     "create_strategy",
     "create_vision_tool",
     "image_reference",

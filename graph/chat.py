@@ -43,7 +43,7 @@ class ChatMAI(BaseChatModel):
 
     Example:
         >>> model = ChatMAI(mai=create_mai(small, large))
-        >>> model.invoke([HumanMessage([image_block("chart.png"), {"type": "text", ...}])])
+        >>> model.invoke([HumanMessage([load_image("chart.png").block, {"type": "text", ...}])])
 
     Attributes:
         mai: What `create_mai` or `create_strategy` returned, without a checkpointer of its own: a

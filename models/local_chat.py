@@ -1,7 +1,6 @@
 """What the chat models of local checkpoints have in common: their settings, and how they answer."""
 
 import asyncio
-import hashlib
 import math
 import queue
 import threading
@@ -19,16 +18,12 @@ from langchain_core.language_models.base import LangSmithParams, LanguageModelIn
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables.config import RunnableConfig, get_config_list
-from PIL import Image
 from pydantic import Field, model_validator
 
 from .chat_format import Turn, chat_turns
 from .completion import Chunk, Completion, chat_chunk, chat_result, last_chat_chunk
 from .errors import CallTimeoutError
-from .images import block_image, shrink_image
-
-NamedImage = tuple[Image.Image, str]
-"""An image, and what tells it from all others."""
+from .images import DecodedImage, block_image
 
 _Result = TypeVar("_Result")
 _Call = TypeVar("_Call", bound="LocalCall[Any]")
@@ -132,7 +127,7 @@ class LocalEngine(Protocol):
         """Token ids of a bare text."""
         ...
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[NamedImage]) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Token ids of a whole prompt, chat template and images included."""
         ...
 
@@ -250,11 +245,8 @@ class LocalChat(BaseChatModel):
         settings["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
         return settings
 
-    def _load_image(self, block: Mapping[str, Any]) -> NamedImage:
-        image = shrink_image(block_image(block, allow_fetch=self.allow_fetch), self.max_pixels)
-        digest = hashlib.blake2b(f"{image.mode} {image.size}".encode(), digest_size=16)
-        digest.update(image.tobytes())
-        return image, digest.hexdigest()
+    def _load_image(self, block: Mapping[str, Any]) -> DecodedImage:
+        return block_image(block, allow_fetch=self.allow_fetch).shrink(self.max_pixels)
 
     def batch(
         self,

@@ -100,7 +100,7 @@ def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
 
     from ..models.capabilities import SupportsAttention
     from ..models.errors import ModelError
-    from ..models.images import image_block
+    from ..models.images import load_image
 
     giver = pair.selector or pair.large
     who = "large" if giver is pair.large else "small" if giver is pair.small else "selector"
@@ -110,7 +110,7 @@ def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
             "The large model's backend gives no attention; name a selector in the pair file."
         )
         return found
-    message = HumanMessage([image_block(picture), {"type": "text", "text": _QUESTION}])
+    message = HumanMessage([load_image(picture).block, {"type": "text", "text": _QUESTION}])
     layers = None if pair.sparse.layer is None else [pair.sparse.layer]
     try:
         attention = giver.attention([message], (0, len(_QUESTION)), layers=layers)
@@ -121,14 +121,15 @@ def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
 
 
 def _draw_picture() -> str:
-    """A picture's reference."""
+    """Return an image as a data URI."""
     from PIL import Image, ImageDraw
 
-    from ..models.images import image_reference
+    from ..models.images import block_image
 
     picture = Image.new("RGB", (128, 128), "white")
     ImageDraw.Draw(picture).ellipse((40, 40, 88, 88), fill="red")
-    return image_reference(picture)
+    block = block_image({"image": picture}).block
+    return f"data:{block['mime_type']};base64,{block['base64']}"
 
 
 def _peak_memory_mb() -> int | None:

@@ -33,7 +33,8 @@ class ChatTransformers(LocalChat):
 
     Example:
         >>> model = ChatTransformers(model="Qwen/Qwen3-VL-2B-Instruct", dtype="bfloat16")
-        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
 
     Attributes (besides those of every `LocalChat`; a call may also have its own `model=`):
         attn_implementation: Attention implementation of transformers (sdpa, eager, ...), None for
@@ -108,7 +109,13 @@ class ChatTransformers(LocalChat):
             check_draft_files(self._spec(), draft._spec())
 
     def clear_prefix_cache(self) -> None:
-        """Evict the KV caches of earlier prompts, for all instances that share the model."""
+        """Evict the KV caches of earlier prompts, for all instances that share the model.
+
+        Preprocessed images are evicted too, for all models.
+        """
+        from .prompt import clear_prepared_images
+
+        clear_prepared_images()
         engine = self._engine()
         engine.call(engine.prefixes.clear)
 

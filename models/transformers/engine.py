@@ -26,7 +26,7 @@ from transformers import (
 from ..chat_format import Turn
 from ..completion import Chunk, Completion, Drafted, FinishReason, Settings, TextStream, token_entry
 from ..errors import ModelError
-from ..local_chat import NamedImage
+from ..images import DecodedImage
 from .checkpoint import Checkpoint, limit_threads, loading_gate
 from .load_errors import explain_failure, is_out_of_memory
 from .prefix_cache import KVCache, PrefixCache, merge_caches, new_cache, take_sequence
@@ -55,7 +55,7 @@ class Request:
 
     Attributes:
         turns: The conversation for the chat template.
-        images: Its images, with their digests.
+        images: Its images.
         settings: How to generate.
         batch_size: Sequences of a batch that it is in, at most.
         batch_tokens: Tokens of such a batch at most, padding and outputs included.
@@ -74,13 +74,13 @@ class Request:
     def __init__(
         self,
         turns: Sequence[Turn],
-        images: Sequence[NamedImage],
+        images: Sequence[DecodedImage],
         settings: Settings,
         *,
         batch_size: int = 1,
         batch_tokens: int = 1 << 62,
         prefix_cache_bytes: int | None = None,
-        draft: "tuple[Engine, Sequence[NamedImage]] | None" = None,
+        draft: "tuple[Engine, Sequence[DecodedImage]] | None" = None,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> None:
         """Prepare a request; `Engine.submit` sets the engine to work."""
@@ -315,7 +315,7 @@ class Engine:
         """Return the token ids of a bare text."""
         return self.encoder.token_ids(text)
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[NamedImage]) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Return the token ids of a prompt, those of images included."""
         prompt: Prompt = self.call(lambda: self.encoder.encode(turns, images))
         return prompt.tokens
