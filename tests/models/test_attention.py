@@ -80,7 +80,7 @@ pieces = st.text(min_size=1, max_size=12) | st.sampled_from(ODD)
     layers=st.lists(st.integers(1, 4), min_size=1),
 )
 def test_any_text_and_span(model, deep_checkpoint, parts, pictures, query, bound, layers):
-    before, span, _ = parts
+    before, shown, _ = parts
     messages = ask("".join(parts), *pictures)
     span = (len(before), len(before) + len(shown))
     reading = model.model_copy(update={"prefix_cache_bytes": bound})
