@@ -16,10 +16,18 @@ if TYPE_CHECKING:
     from .models.server_chat import ChatServer as ChatServer
     from .models.transformers.chat import ChatTransformers
     from .models.vllm_chat import ChatVLLM
-    from .nodes.context import MAIContext
-    from .nodes.errors import MAIError, MAIInputError
-    from .nodes.judge import Judge
-    from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
+    from .nodes.call_cache import CallCache
+    from .nodes.settings import MAIContext
+    from .nodes.state import (
+        MAIError,
+        MAIInput,
+        MAIInputError,
+        MAIOutput,
+        MAIState,
+        ModelCall,
+        Route,
+    )
+    from .nodes.verification import Judge
     from .tools.vision_tool import create_vision_tool
 
 __version__ = "0.1.0"
@@ -40,10 +48,11 @@ _HOME = {
     "ChatTransformers": "models.transformers.chat",
     "ChatVLLM": "models.vllm_chat",
     "ModelError": "models.errors",
-    "MAIContext": "nodes.context",
-    "MAIError": "nodes.errors",
-    "MAIInputError": "nodes.errors",
-    "Judge": "nodes.judge",
+    "CallCache": "nodes.call_cache",
+    "MAIContext": "nodes.settings",
+    "MAIError": "nodes.state",
+    "MAIInputError": "nodes.state",
+    "Judge": "nodes.verification",
     "MAIInput": "nodes.state",
     "MAIOutput": "nodes.state",
     "MAIState": "nodes.state",
@@ -53,6 +62,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CallCache",
     "ChatMAI",
     "ChatTransformers",
     "ChatVLLM",
