@@ -127,9 +127,7 @@ class LocalEngine(Protocol):
         """Token ids of a bare text."""
         ...
 
-    def prompt_token_ids(
-        self, turns: Sequence[Turn], images: Sequence[DecodedImage]
-    ) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Token ids of a whole prompt, chat template and images included."""
         ...
 
