@@ -5,11 +5,8 @@ node also resets every key of the former run: on a thread with a checkpointer th
 there, and answer the next question.
 """
 
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -23,10 +20,11 @@ from ..models.images import (
     block_image,
     cached_image,
     describe,
+    image_reference,
     is_image_block,
     load_image,
 )
-from .caller import Node, Steps, Update
+from .caller import Node, Steps
 from .prompts import LETTERS
 from .settings import read_context, run_settings
 from .state import (
@@ -99,7 +97,7 @@ def read_images(
         ImageError: An image is gone, or is another one by now.
     """
     return [
-        cached_image(image["digest"]) or _read_again(image, state or {}, allow_fetch)
+        cached_image(image["digest"]) or _encoded(_read_again(image, state or {}, allow_fetch))
         for image in task["images"]
     ]
 
@@ -190,14 +188,10 @@ def _images(
             return _message_images(message, allow_fetch) if message else [], data
         references: list[ImageReference] = []
         for image in images if isinstance(images, list | tuple) else [images]:
-            reference = _reference(image)
-            if reference is None:  # It is data.
-                is_uri = isinstance(image, str)
-                decoded = load_image(image) if is_uri else block_image({"image": image})
+            decoded, reference = _given_image(image, allow_fetch)
+            if reference is None:
                 reference = f"input:{decoded.digest}"
                 data[decoded.digest] = decoded.base64
-            else:
-                decoded = load_image(reference, allow_fetch=allow_fetch)
             references.append({"reference": reference, "digest": decoded.digest})
     except ImageError as error:
         raise MAIInputError(str(error)) from error
@@ -209,25 +203,29 @@ def _message_images(message: HumanMessage, allow_fetch: bool) -> list[ImageRefer
     return [
         {
             "reference": f"message:{message.id}/{index}",
-            "digest": block_image(cast("Any", block), allow_fetch=allow_fetch).digest,
+            "digest": _encoded(block_image(cast("Any", block), allow_fetch=allow_fetch)).digest,
         }
         for index, block in enumerate(message.content)
         if is_image_block(block)
     ]
 
 
-def _reference(image: Any) -> str | None:
-    """Return an absolute path or a URL; None for data."""
-    if not isinstance(image, str | os.PathLike):
-        if isinstance(image, bytes | bytearray | memoryview | Image.Image):
-            return None
-        raise ImageError(f"An image is a path, a URL, bytes or a PIL image, not {_kind(image)}.")
-    text = os.fspath(image)
-    if text[:5].lower() == "data:":
-        return None
-    if re.match(r"(file:|[a-z][a-z0-9+.-]*://)", text, re.IGNORECASE):
-        return text
-    return str(Path(text).expanduser().absolute())
+def _given_image(image: Any, allow_fetch: bool) -> tuple[DecodedImage, str | None]:
+    """Return an image of `images` with its absolute path or URL; with None where it is data."""
+    if isinstance(image, bytes | bytearray | memoryview):
+        image = bytes(image)
+    if isinstance(image, bytes | Image.Image):
+        return _encoded(block_image({"image": image})), None
+    if isinstance(image, str) and image[:5].lower() == "data:":
+        return _encoded(load_image(image)), None
+    reference = image_reference(image, "")  # of a path or URL: no file is written
+    return _encoded(load_image(reference, allow_fetch=allow_fetch)), reference
+
+
+def _encoded(image: DecodedImage) -> DecodedImage:
+    """Return an image with its base64 made, which model nodes then find ready."""
+    _ = image.base64
+    return image
 
 
 def _read_again(image: ImageReference, state: RunState, allow_fetch: bool) -> DecodedImage:

@@ -384,7 +384,7 @@ class TokenSelector:
                 raise
             reason = callback_failure("selection of tokens", error)
             reply = Reply(time.perf_counter() - start, error=reason)
-            return replace(reply, too_long=request and too_long(error, request.max_tokens))
+            return replace(reply, too_long=too_long(error, request.max_tokens) if request else None)
 
 
 def _kind(agent: Agent) -> str:

@@ -14,6 +14,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphBubbleUp
 
 from ..answers import Answer, AnswerType, Verdict, agree
+from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import MODEL_RETRY, ChatModel, Effect, Node, Reply, Request, Steps, emit
@@ -67,6 +68,8 @@ class Judge:
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
 
 _Judgement = tuple[Verdict, ModelCall | None]
+
+_SAID: dict[str | None, Verdict] = {"yes": "agree", "no": "disagree"}
 
 
 def check_verifier(verifier: Any) -> None:
@@ -180,17 +183,16 @@ def _judgement(
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
     first, second = read_answer(small), read_answer(large)
-    if verifier is agree or isinstance(verifier, Judge):
-        settings = task.get("settings", {})
-        overlap = settings.get("free_text_overlap")
-        rule = agree if overlap is None else partial(agree, free_text_overlap=overlap)
-        verdict = rule(first, second)
-        if verifier is agree or verdict != "disagree" or first.kind not in verifier.kinds:
-            return verdict, None
+    if isinstance(verifier, Judge) or verifier is agree:
+        overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
+        by_rule = agree(first, second, free_text_overlap=overlap)
+        if not isinstance(verifier, Judge) or by_rule != "disagree":
+            return by_rule, None
+        if first.kind not in verifier.kinds:
+            return by_rule, None
         reply: Reply = yield verifier.request(first, second, task)
-        question: Task = {**task, "choices": [], "answer_type": "yes_no"}
-        call = record("judge", "judge", reply, question)
-        return {"yes": "agree", "no": "disagree"}.get(call["answer"] or "", "abstain"), call
+        call = record("judge", "judge", reply, {**task, "choices": [], "answer_type": "yes_no"})
+        return _SAID.get(call["answer"], "abstain"), call
     try:
         verdict = yield partial(verifier, first, second)
         refuse_awaitable(verdict)

@@ -62,6 +62,7 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     """Load one model and ask it; what fails is in `error`."""
     from ..models.errors import ModelError
     from ..nodes.model_call import Agent, call_model
+    from ..nodes.prepare import read_task
 
     found: dict[str, Any] = {
         "load_seconds": None,
@@ -77,13 +78,7 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
         found["error"] = str(error)
         return found
     found["load_seconds"] = round(time.perf_counter() - start, 3)
-    task: Any = {
-        "question": _QUESTION,
-        "images": [picture],
-        "choices": [],
-        "answer_type": "yes_no",
-        "digests": [],
-    }
+    task = read_task({"question": _QUESTION, "images": [picture], "answer_type": "yes_no"})
     call = call_model(Agent(role, model, prompts), "direct", task, {})  # type: ignore[arg-type]
     found["answer"] = call["text"] or None
     found["answer_seconds"] = round(call["seconds"], 3)
