@@ -235,11 +235,14 @@ def test_damaged_files_load_or_give_one_sentence(kind, changes):
     data = bytearray(encoded(flag(size=(64, 48)), kind))
     for place, value in changes:
         data[int(place * (len(data) - 1))] = value
+    refused = ""
     try:
         image = decoded(bytes(data))
     except ImageError as error:
-        assert "\n" not in str(error)
-        assert str(error).endswith(".")
+        refused = str(error)
+    if refused:
+        assert "\n" not in refused
+        assert refused.endswith(".")
     else:
         assert image.mode == "RGB"
         assert min(image.size) >= 32

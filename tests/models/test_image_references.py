@@ -82,10 +82,12 @@ def test_what_cannot_be_read_is_named_in_one_sentence(tmp_path):
 
 @given(st.text(max_size=80))
 def test_any_string_gives_an_image_or_one_sentence(text):
+    refused = ""
     try:
         load_image(text)
     except ImageError as error:
-        assert "\n" not in str(error)  # noqa: PT017
+        refused = str(error)
+    assert "\n" not in refused
 
 
 def test_data_uris():
