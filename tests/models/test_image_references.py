@@ -108,7 +108,7 @@ def web_server(answer):
     """A server on loopback; `answer(handler)` writes what it says."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             answer(self)
 
         def log_message(self, *_):
