@@ -1,12 +1,10 @@
 """How many engines a stream of questions needs."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import ceil
 
 from .engines import PREFILL_TOKENS
 from .latency import Latencies, Role
-from .serving import Served, Serving, simulate_serving
+from .serving import Serving
 from .strategy_calls import PlannedCall, planned_calls
 from .totals import decode_steps
 from .workload import ROUTES, Workload
@@ -14,99 +12,21 @@ from .workload import ROUTES, Workload
 UTILIZATION = 0.8
 """Share of an engine's time that is planned for; the rest takes up bursts of arrivals."""
 
-MOST_GROWTH = 1.3
-"""Questions in work that grow more than so from the middle of a stream to its end are a queue."""
 
-LEAST_QUESTIONS = 6000
-"""Of fewer, a burst of arrivals looks like a queue that grows."""
-
-MOST_QUESTIONS = 60_000
-
-_FILLED = 2
-"""So many times what the engines work on at once are simulated at least."""
-
-_LONGER = 5
-
-SIMULATED_ENGINES = 16
-"""A stream that needs more of a model is proven at a fraction of its rate and of its engines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Engines for a stream, and the simulation that proves them.
-
-    Attributes:
-        rate: Questions a second.
-        engines: Copies by role.
-        simulated_rate: The rate of the simulation, the same fraction of `rate` as of the engines.
-        served: What the simulation answered.
-    """
-
-    rate: float
-    engines: Mapping[Role, int]
-    simulated_rate: float
-    served: Served
-
-
-def plan_engines(
+def engines_needed(
     strategy: str, workload: Workload, latencies: Latencies, rate: float, serving: Serving
-) -> Plan:
-    """Count the engines that a strategy needs at a rate, and simulate them, a device each.
-
-    They are counted by full batches. Where a queue grows all the same, there are more, up to twice
-    as many: beyond, it is none of engines.
+) -> dict[Role, int]:
+    """Return the engines of each kind that a rate needs, with full batches and a device each.
 
     Args:
         strategy: One of `graph.strategies.STRATEGIES`.
         workload: Routes and tokens.
         latencies: The pair's component latencies.
-        rate: Questions a second.
-        serving: Batch limit, prefix reuse, spread, and how many questions are simulated.
+        rate: Questions per second.
+        serving: Batch limit and prefix reuse.
     """
     needs = _needs(strategy, workload, latencies, rate, serving)
-    engines: dict[Role, int] = {role: max(1, ceil(n / UTILIZATION)) for role, n in needs.items()}
-    most = {role: 2 * count for role, count in engines.items()}
-    while True:
-        plan = _tried(strategy, workload, latencies, rate, serving, engines)
-        fuller = [role for role in engines if needs[role] and engines[role] < most[role]]
-        if plan.served.growth <= MOST_GROWTH or not fuller:
-            break
-        fullest = max(fuller, key=lambda role: needs[role] / engines[role])
-        engines[fullest] = max(engines[fullest] + 1, ceil(engines[fullest] / UTILIZATION))
-    used: dict[Role, int] = {role: count if needs[role] else 0 for role, count in engines.items()}
-    return replace(plan, engines=used)
-
-
-def _tried(
-    strategy: str,
-    workload: Workload,
-    latencies: Latencies,
-    rate: float,
-    serving: Serving,
-    engines: Mapping[Role, int],
-) -> Plan:
-    """A plan with so many engines, simulated.
-
-    What looks like a queue is looked at again for longer: a burst of arrivals ends, and so does the
-    time in which empty engines fill.
-    """
-    shrink = max(1.0, max(engines.values()) / SIMULATED_ENGINES)
-    fewer = {role: max(1, ceil(count / shrink)) for role, count in engines.items()}
-    room = serving.batch_limit * sum(fewer.values())
-    questions = max(serving.questions, LEAST_QUESTIONS, min(_FILLED * room, MOST_QUESTIONS))
-    tried = replace(
-        serving,
-        questions=questions,
-        rate=rate / shrink,
-        small_engines=fewer["small"],
-        large_engines=fewer["large"],
-        devices=2,
-    )
-    served = simulate_serving(strategy, workload, latencies, tried)
-    if served.growth > MOST_GROWTH:
-        longer = replace(tried, questions=max(questions, min(_LONGER * questions, MOST_QUESTIONS)))
-        served = simulate_serving(strategy, workload, latencies, longer)
-    return Plan(rate, dict(engines), rate / shrink, served)
+    return {role: ceil(need / UTILIZATION) for role, need in needs.items()}
 
 
 def is_overloaded(

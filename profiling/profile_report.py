@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ..configs.whole_files import write_whole
 from ..records.record import Record, write_records
-from .decoding_results import decoding_records, decoding_table, read_decoding
 from .paper_tables import table
 from .profile_plots import profile_plots
 from .profile_rows import SETTINGS, ProfileRow
@@ -20,23 +19,17 @@ _TITLES = {
 
 
 def write_profile(rows: Sequence[ProfileRow], folder: Path) -> None:
-    """Write `profile.json`, `profile.md`, `decoding.csv` and the plots.
+    """Write `profile.json`, `profile.md` and the plots.
 
     Args:
         rows: What was measured and skipped.
-        folder: Where `profile.csv` is, and `decoding.json`, if decoding was compared.
+        folder: Where `profile.csv` is.
 
     Raises:
         ConfigError: They cannot be written.
-        ProfilingInputError: `decoding.json` cannot be read.
     """
-    compared = read_decoding(folder)
-    write_records(folder / "profile.json", [*records(rows), *decoding_records(compared)])
-    shown = tables(rows)
-    if compared:
-        shown.append(decoding_table(compared))
-        shown[-1].write(folder)
-    write_whole(folder / "profile.md", markdown(shown))
+    write_records(folder / "profile.json", records(rows))
+    write_whole(folder / "profile.md", markdown(tables(rows)))
     for name, drawn in profile_plots(rows).items():
         write_whole(folder / f"{name}.png", drawn)
 

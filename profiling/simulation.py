@@ -1,13 +1,12 @@
-"""A whole simulation: totals alone, serving, break-even and advice for each workload."""
+"""A whole simulation: totals alone, serving and advice for each workload."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from ..graph.strategies import STRATEGIES
 from .advice import Advice, advise
-from .break_even import BreakEven, break_even
-from .capacity import Plan, is_overloaded, plan_engines
-from .latency import Latencies
+from .capacity import engines_needed, is_overloaded
+from .latency import Latencies, Role
 from .serving import Served, Serving, simulate_serving
 from .totals import Settings, output_tokens, priced, total_seconds
 from .workload import Workload
@@ -41,40 +40,6 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class TimedTotal:
-    """What a strategy took on this machine, and what was predicted. Times are in seconds.
-
-    Attributes:
-        strategy: Its name.
-        questions: How many.
-        measured: For all of them.
-        predicted: For all of them.
-        error_bounds: 95% bounds of `error`.
-    """
-
-    strategy: str
-    questions: int
-    measured: float
-    predicted: float
-    error_bounds: tuple[float, float]
-
-    @property
-    def error(self) -> float:
-        """How far the prediction is off, as a share of what was measured."""
-        return self.predicted / self.measured - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    """Something that a prediction is made of, as measured on this machine, with 95% bounds."""
-
-    name: str
-    value: float
-    unit: str
-    bounds: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
 class ServedTotals:
     """One strategy on one workload under many questions at once.
 
@@ -102,12 +67,9 @@ class Simulation:
         serving: Arrivals and engines of `served`.
         totals: Alone, by workload and strategy.
         served: Under load, by workload and strategy.
-        break_even: By workload, against the large model's own reasoning.
         advice: For each workload.
-        plans: Engines for a stream, by workload and strategy, if one was asked for.
-        timed: The demo pair's totals, timed and predicted, if that was asked for.
-        timed_by_processor: The same in the processor's time.
-        components: What the predictions of `timed` are made of.
+        plan_rate: Questions per second that `plans` are for, None if no plan was asked for.
+        plans: Engines by role for that rate, by workload and strategy.
     """
 
     inputs: list[str]
@@ -115,12 +77,9 @@ class Simulation:
     serving: Serving
     totals: list[Totals]
     served: list[ServedTotals]
-    break_even: dict[str, BreakEven]
     advice: list[Advice]
-    plans: dict[tuple[str, str], Plan]
-    timed: list[TimedTotal] = field(default_factory=list)
-    timed_by_processor: list[TimedTotal] = field(default_factory=list)
-    components: list[Component] = field(default_factory=list)
+    plan_rate: float | None
+    plans: dict[tuple[str, str], dict[Role, int]]
 
     def seconds(self, workload: str, strategy: str) -> float | None:
         """A total, None where it was not computed."""
@@ -166,16 +125,10 @@ def simulate(
             )
             for workload, name in runs
         ],
-        break_even={
-            workload.name: break_even(workload, latencies)
-            for workload in workloads
-            if "large_reason" in priced(STRATEGIES, workload)
-        },
         advice=[advise(workload, latencies, floor) for workload in workloads],
+        plan_rate=plan_rate,
         plans={
-            (workload.name, name): plan_engines(
-                name, workload, latencies, plan_rate, replace(serving, rate=None)
-            )
+            (workload.name, name): engines_needed(name, workload, latencies, plan_rate, serving)
             for workload, name in runs
             if plan_rate and name in {"mai", "large_reason"}
         },

@@ -1,13 +1,11 @@
 """A simulation as tables, figures for programs, and files."""
 
 from collections.abc import Sequence
-from math import isinf
 from pathlib import Path
 
 from ..records.record import Record, write_records
 from .advice import Advice
-from .break_even import BreakEven
-from .capacity import SIMULATED_ENGINES, UTILIZATION
+from .capacity import UTILIZATION
 from .latency import ROLES
 from .paper_comparison import batched_question_seconds, contradictions
 from .paper_report import paper_records, paper_tables
@@ -16,12 +14,10 @@ from .serving import Served
 from .simulation import ServedTotals, Simulation
 from .simulation_plots import simulation_plots
 from .tables import Table, seconds_text
-from .validation_report import validation_records, validation_tables
 
 _FILES = (
-    *("simulate.json", "simulate.md", "totals.csv", "serving.csv", "break_even.csv", "plan.csv"),
+    *("simulate.json", "simulate.md", "totals.csv", "serving.csv", "plan.csv"),
     *("table11.csv", "table12.csv", "economy.png", "seconds.png"),
-    *("validation.csv", "validation_processor.csv", "validation_components.csv"),
 )
 """Everything that a simulation may leave in a folder, `run.json` aside."""
 
@@ -50,11 +46,9 @@ def tables(simulation: Simulation, *, paper: bool) -> list[Table]:
     found = [
         _totals_table(simulation),
         _serving_table(simulation, paper=paper),
-        _break_even_table(simulation),
     ]
     if simulation.plans:
         found.append(_plan_table(simulation))
-    found += validation_tables(simulation)
     return [*paper_tables(), *found] if paper else found
 
 
@@ -86,20 +80,11 @@ def records(simulation: Simulation, *, paper: bool) -> list[Record]:
         found += _served_records(name, served.served)
         if simulation.serving.rate:
             found.append(Record(f"{name}.keeps_up", _keeps_up(served), "text"))
-    for (workload, strategy), plan in simulation.plans.items():
-        name = f"{workload}.{strategy}"
+    for (workload, strategy), engines in simulation.plans.items():
         found += [
-            Record(f"{name}.{role}_engines", count, "engines")
-            for role, count in plan.engines.items()
+            Record(f"{workload}.{strategy}.{role}_engines", count, "engines")
+            for role, count in engines.items()
         ]
-        found += [
-            Record(f"{name}.plan.rate", plan.rate, "questions/s"),
-            Record(f"{name}.plan.simulated_rate", plan.simulated_rate, "questions/s"),
-            *_served_records(f"{name}.plan", plan.served),
-        ]
-    found += validation_records(simulation)
-    for workload, even in simulation.break_even.items():
-        found += _break_even_records(workload, even)
     found += advice_records(simulation.advice)
     return found + (paper_records() if paper else [])
 
@@ -123,33 +108,6 @@ def advice_records(advice: Sequence[Advice]) -> list[Record]:
                 Record(f"{name}.seconds", round(one.best.seconds, 4), "s/question"),
             ]
     return found
-
-
-def _ratio_text(ratio: float | None) -> str:
-    if ratio is None:
-        return "-"
-    return "any" if isinf(ratio) else f"{ratio:.2f}"
-
-
-def _break_even_records(workload: str, even: BreakEven) -> list[Record]:
-    name = f"{workload}.break_even"
-    always = even.speed_ratio is not None and isinf(even.speed_ratio)
-    return [
-        Record(f"{name}.against", even.against, "text"),
-        Record(f"{name}.disputed", even.disputed, "share"),
-        Record(f"{name}.disputed_now", even.disputed_now, "share"),
-        Record(f"{name}.reasoning", even.reasoning, "tokens"),
-        Record(f"{name}.reasoning_now", even.reasoning_now, "tokens"),
-        Record(
-            f"{name}.speed_ratio",
-            None if always else even.speed_ratio,
-            "ratio",
-            note="MAI is slower at any ratio." if always else "",
-        ),
-        Record(f"{name}.speed_ratio_now", even.speed_ratio_now, "ratio"),
-        Record(f"{name}.accept_rate", even.accept_rate, "share"),
-        Record(f"{name}.accept_rate_now", even.accept_rate_now, "share"),
-    ]
 
 
 def _list(title: str, lines: Sequence[str]) -> str:
@@ -235,45 +193,9 @@ def _served_records(name: str, served: Served) -> list[Record]:
 
 def _plan_table(simulation: Simulation) -> Table:
     header = ["benchmark", "strategy", "questions/s", "small engines", "large engines"]
-    header += ["simulated share of them", "median response (s)", "p95 response (s)"]
     rows = [
-        [
-            workload,
-            strategy,
-            f"{plan.rate:g}",
-            str(plan.engines["small"]),
-            str(plan.engines["large"]),
-            f"{plan.simulated_rate / plan.rate:.3g}",
-            *_response(plan.served)[1:],
-        ]
-        for (workload, strategy), plan in simulation.plans.items()
+        [workload, strategy, f"{simulation.plan_rate:g}", *(str(engines[role]) for role in ROLES)]
+        for (workload, strategy), engines in simulation.plans.items()
     ]
-    title = (
-        f"Engines for a stream of questions, {UTILIZATION:.0%} busy; simulated with at most "
-        f"{SIMULATED_ENGINES} of a kind, at nearly the same share of the rate"
-    )
+    title = f"Engines for a stream of questions, full batches, {UTILIZATION:.0%} busy"
     return Table("plan", title, header, rows)
-
-
-def _break_even_table(simulation: Simulation) -> Table:
-    header = ["benchmark", "MAI against", "disputed", "slower from", "R tokens", "slower from R"]
-    header += ["small / large tokens/s", "slower below", "accept rate", "a draft pays from"]
-    rows = [
-        [
-            name,
-            even.against,
-            f"{even.disputed_now:.1%}",
-            "-" if even.disputed is None else f"{even.disputed:.1%}",
-            f"{even.reasoning_now:.0f}",
-            "-" if even.reasoning is None else f"{even.reasoning:.0f}",
-            f"{even.speed_ratio_now:.2f}",
-            _ratio_text(even.speed_ratio),
-            "" if even.accept_rate_now is None else f"{even.accept_rate_now:.1%}",
-            "-" if even.accept_rate is None else f"{even.accept_rate:.1%}",
-        ]
-        for name, even in simulation.break_even.items()
-    ]
-    title = (
-        "From where on MAI is slower than the large model's own reasoning (-: nowhere; 0: always)"
-    )
-    return Table("break_even", title, header, rows)

@@ -67,13 +67,6 @@ def profile(
     longest: Annotated[
         float, typer.Option(help="Seconds; what takes longer at best is skipped.")
     ] = 60.0,
-    decoding: Annotated[
-        int | None,
-        typer.Option(
-            help="Time the demo pair on so many questions: large R, speculative, MAI; nothing "
-            "else, unless models or sizes are named too."
-        ),
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder; a later run goes on from what is there.")
     ] = None,
@@ -88,19 +81,12 @@ def profile(
         "query_tokens": query_tokens,
         "output_tokens": output_tokens,
     }
-    _check(sizes, repeats, longest, decoding)
+    _check(sizes, repeats, longest)
     if random_weights and not (model or pair):
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
     out = results_folder(out) if out else None
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
-    from ..profiling.decoding_comparison import compare_decoding
-    from ..profiling.decoding_results import (
-        decoding_records,
-        decoding_table,
-        read_decoding,
-        write_decoding,
-    )
     from ..profiling.doubts import impossible
     from ..profiling.grid import Grid
     from ..profiling.profile_report import records, tables, write_profile
@@ -120,16 +106,10 @@ def profile(
     ]
     if for_engine and not any(target.backend == "vllm" for target in targets):
         raise UsageError("--engine sets options of vLLM's engine; add --backend vllm.")
-    only_decoding = decoding and not any((model, pair, backend, *sizes.values()))
     load = {"before": machine_load()}
     with _folder(out) as folder:
         file = ProfileFile(folder)
-        read_decoding(folder)  # one that cannot be read is refused now, not in the end
-        if not only_decoding:
-            _measure(targets, grid, file, out)
-        if decoding:
-            write_decoding(compare_decoding(decoding, folder / "questions"), folder)
-        compared = read_decoding(folder)
+        _measure(targets, grid, file, out)
         load["after"] = machine_load()
         if out:
             write_profile(file.rows, out)
@@ -139,22 +119,19 @@ def profile(
     for sentence in [*filter(None, busy), *impossible(file.rows)]:
         typer.echo(sentence, err=True)
     if as_json:
-        figures = [*records(file.rows), *decoding_records(compared)]
-        print_json([figure.as_dict() for figure in figures])
+        print_json([figure.as_dict() for figure in records(file.rows)])
         return
-    for table in [*tables(file.rows), *([decoding_table(compared)] if compared else [])]:
+    for table in tables(file.rows):
         show_table(table.title, table.header, table.rows)
 
 
-def _check(
-    sizes: dict[str, list[int] | None], repeats: int, longest: float, decoding: int | None
-) -> None:
+def _check(sizes: dict[str, list[int] | None], repeats: int, longest: float) -> None:
     """Refuse numbers that nothing can be measured with."""
     for name, values in sizes.items():
         if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
             raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
-    if repeats < 1 or (decoding is not None and decoding < 1):
-        raise UsageError("The repeats and the questions must be at least 1.")
+    if repeats < 1:
+        raise UsageError("The repeats must be at least 1.")
     if not (isfinite(longest) and longest > 0):
         raise UsageError("The seconds of --longest must be a positive number, such as 60.")
 
