@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..configs.whole_files import write_whole, writing
+from ..configs.files import write_whole, writing
 from ..records.record import Record, write_records
 from ..records.run_record import write_run_record
 

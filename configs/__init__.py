@@ -1,9 +1,17 @@
 """What a user sets: pairs of models and prompt styles, read from YAML and checked by name."""
 
-from .config import ConfigError, list_pairs, list_prompts, load_pair_config, load_prompts
-from .model_pair import Backend, ModelConfig, PairConfig
-from .prompt_styles import PromptsConfig, StyleConfig, TransferConfig
-from .sparse_transfer import Keep, SparseTransfer
+from .files import list_pairs, list_prompts, load_pair_config, load_prompts
+from .schemas import (
+    Backend,
+    ConfigError,
+    Keep,
+    ModelConfig,
+    PairConfig,
+    PromptsConfig,
+    SparseTransfer,
+    StyleConfig,
+    TransferConfig,
+)
 
 __all__ = [
     "Backend",

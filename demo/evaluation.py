@@ -16,7 +16,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from ..configs import load_prompts
-from ..configs.whole_files import write_whole
+from ..configs.files import write_whole
 from ..graph import create_mai
 from ..models.transformers_chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, agent_request, record

@@ -7,7 +7,7 @@ from random import Random
 
 from PIL import Image
 
-from ..configs.whole_files import write_whole
+from ..configs.files import write_whole
 from .questions import CHART_KINDS, KINDS, Question, ask, solve
 from .scenes import Scene, draw, sample_chart, sample_grid
 

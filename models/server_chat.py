@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
-from ..configs.server_address import server_address
+from ..configs.schemas import server_address
 from .errors import ModelError
 from .hand_over import AsyncPieceQueue, PieceQueue, aannounced, announced
 from .server.api_key import checked_header, checked_key

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..answers import AnswerType
 from ..configs import list_prompts
-from ..configs.numbers import refuse_bool
+from ..configs.schemas import refuse_bool
 from .errors import MAIInputError
 from .state import Settings
 

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoProcessor
 
-from ..configs.dimensions import load_dimensions
-from ..configs.paths import existing_folder
+from ..configs.files import existing_folder
 from ..models.errors import ModelError
 from ..models.transformers.load_errors import explain_load_error
 from ..models.transformers.memory import free_device_memory
 from ..models.transformers.model_spec import ModelSpec
 from ..models.weights import model_weights
+from .dimensions import load_dimensions
 from .model_sizes import ModelSizes
 from .random_checkpoint import write_checkpoint
 from .random_weights import image_processor, model_config, shape_only

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..configs.whole_files import write_whole
+from ..configs.files import write_whole
 from ..records.record import Record, write_records
 from .paper_tables import table
 from .profile_plots import profile_plots

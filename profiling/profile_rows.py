@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..configs.whole_files import write_whole, writing
+from ..configs.files import write_whole, writing
 from .csv_rows import read_csv_rows
 from .errors import ProfilingInputError
 

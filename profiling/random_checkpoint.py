@@ -14,8 +14,8 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
-from ..configs.dimensions import Dimensions
 from .byte_tokenizer import byte_tokenizer
+from .dimensions import Dimensions
 from .random_weights import NORM, image_processor, model_config
 
 _ARCHITECTURES = {

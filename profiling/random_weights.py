@@ -16,8 +16,8 @@ from transformers.initialization import no_init_weights
 from transformers.models.got_ocr2 import GotOcr2ImageProcessor
 from transformers.models.qwen2_vl import Qwen2VLImageProcessor
 
-from ..configs.dimensions import Dimensions
 from .byte_tokenizer import IMAGE, VIDEO, VISION_END, VISION_START
+from .dimensions import Dimensions
 
 _SPREAD = 0.02
 _TILE = 1 << 20

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..configs import ConfigError
-from ..configs.whole_files import writing
+from ..configs.files import writing
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..configs.whole_files import write_whole
+from ..configs.files import write_whole
 
 
 def write_json(path: Path, value: Any) -> None:

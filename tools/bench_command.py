@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import ConfigError
-from ..configs.whole_files import check_folder
+from ..configs.files import check_folder
 from .ask import import_local_models
 from .errors import reports_errors
 from .exit_codes import RUN_FAILED

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..configs.paths import existing_file, existing_folder
+from ..configs.files import existing_file, existing_folder
 from .errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..configs.whole_files import check_folder
+from ..configs.files import check_folder
 from .errors import UsageError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import PairConfig, load_pair_config
-from ..configs.paths import existing_file, existing_folder
+from ..configs.files import existing_file, existing_folder
 from .errors import UsageError, reports_errors
 from .exit_codes import INTERRUPTED
 from .options import Debug, Json

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ...configs.whole_files import write_whole
+from ...configs.files import write_whole
 from ...records.record import write_records
 from .figures import AttentionFigures
 from .tables import as_csv, head_rows, layer_rows, records, tables, top_token_rows

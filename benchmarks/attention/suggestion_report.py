@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...configs.whole_files import write_whole
+from ...configs.files import write_whole
 from ...records.json_files import write_json
 from ..estimates import Estimate
 from ..report.table import Table, shown

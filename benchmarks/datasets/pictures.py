@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...configs.whole_files import write_whole
+from ...configs.files import write_whole
 from .errors import DataError, NoPictureError
 
 _SUBFOLDERS = ("", "images", "png", "val2014")

@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from ...configs.paths import existing_file, existing_folder
+from ...configs.files import existing_file, existing_folder
 from ..question import Benchmark, BenchmarkQuestion
 from .errors import DataError, NoPictureError
 from .pictures import picture_reference

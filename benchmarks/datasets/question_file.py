@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ...answers import AnswerType, infer_answer_type, split_choices
-from ...configs.paths import existing_file
+from ...configs.files import existing_file
 from ...models.images import ImageError, image_reference
 from ...models.images.sources import shown
 from ..question import Benchmark, BenchmarkQuestion

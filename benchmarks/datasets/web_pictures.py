@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from ...configs.whole_files import write_whole
+from ...configs.files import write_whole
 from ...models.images import ImageError
 from ...models.images.sources import read_reference
 from ..question import Benchmark, BenchmarkQuestion

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...configs import ConfigError
-from ...configs.whole_files import writing
+from ...configs.files import writing
 from .settings_difference import differing_settings
 from .store_faults import StoreError, store_error
 

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
-from ...configs.paths import existing_folder
+from ...configs.files import existing_folder
 
 # Settings that change how fast an answer comes, or whether it comes, but not what it says.
 _IRRELEVANT = {

@@ -11,7 +11,7 @@ from pydantic import ValidationError as PydanticError
 from typing_extensions import TypedDict
 
 from ...configs import ConfigError
-from ...configs.paths import existing_folder
+from ...configs.files import existing_folder
 from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
 from ..evaluation.results import Result
 from ..evaluation.timing import TIMED_FILE, TIMING_FILE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...configs import ConfigError
-from ...configs.paths import existing_file
+from ...configs.files import existing_file
 from .table import Cell, Table
 
 _KEYS = ("model", "benchmark", "style")

@@ -16,7 +16,7 @@ from huggingface_hub import snapshot_download
 from transformers import AutoConfig, AutoModel, AutoModelForImageTextToText
 from transformers.utils import logging as transformers_logging
 
-from ...configs.paths import existing_folder
+from ...configs.files import existing_folder
 from ..errors import ModelError
 from .checkpoint_files import check_json_files, load_processor
 from .device import find_device

@@ -3,7 +3,7 @@
 import json
 import re
 
-from ...configs.paths import existing_folder
+from ...configs.files import existing_folder
 from ..errors import ModelError
 from .environment import INSTALL, prepare
 from .options import EngineSpec, check_engine_options

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from langgraph_mai import ConfigError
-from langgraph_mai.configs.whole_files import check_folder, write_whole
+from langgraph_mai.configs.files import check_folder, write_whole
 
 FULL = """
 import resource, sys
 from pathlib import Path
-from langgraph_mai.configs.whole_files import write_whole
+from langgraph_mai.configs.files import write_whole
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     write_whole(Path(sys.argv[1]), bytes(5000))

@@ -11,7 +11,7 @@ from transformers.models.qwen3_vl.configuration_qwen3_vl import (
 )
 
 from langgraph_mai.configs import ConfigError
-from langgraph_mai.configs.dimensions import list_dimensions, load_dimensions
+from langgraph_mai.profiling.dimensions import list_dimensions, load_dimensions
 from langgraph_mai.models.errors import ModelError
 from langgraph_mai.profiling.grid import Grid
 from langgraph_mai.profiling.model_sizes import ModelSizes

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from langgraph_mai import load_pair
 from langgraph_mai.configs import load_pair_config
-from langgraph_mai.configs.paths import existing_file
+from langgraph_mai.configs.files import existing_file
 from langgraph_mai.tools.cli import app
 
 needs_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")

@@ -1,38 +1,40 @@
-"""The YAML files of this folder as frozen pydantic models; unknown keys are refused by name."""
+"""Files that people name: YAML configurations by name or path, and files written whole."""
 
 import difflib
 import os
 import reprlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from .frozen import Frozen
-from .model_pair import ModelConfig, PairConfig
-from .paths import existing_file, existing_folder
-from .prompt_styles import PromptsConfig, StyleConfig
-from .sparse_transfer import SparseTransfer
-from .unique_keys import UniqueKeyLoader
+from .schemas import (
+    ConfigError,
+    Frozen,
+    ModelConfig,
+    PairConfig,
+    PromptsConfig,
+    SparseTransfer,
+    StyleConfig,
+)
 
-HERE = Path(__file__).parent
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be used; the message is one sentence that says what to change."""
+_HERE = Path(__file__).parent
 
 
 _Config = TypeVar("_Config", bound=Frozen)
 
 
 def list_pairs() -> list[str]:
-    """Names of the pairs that come with the package."""
+    """Return the names of the pairs that come with the package."""
     return _names("pairs")
 
 
 def list_prompts() -> list[str]:
-    """Names of the prompt files that come with the package."""
+    """Return the names of the prompt files that come with the package."""
     return _names("prompts")
 
 
@@ -68,7 +70,7 @@ def load_prompts(name_or_path: str | Path = "default") -> PromptsConfig:
 
 
 def _beside(pair_file: Path, model: ModelConfig) -> ModelConfig:
-    """The model with its folder made absolute, if it lies where the pair file does."""
+    """Return the model with its folder made absolute, if it lies where the pair file does."""
     folder = pair_file.parent / model.model
     if _is_relative(model.model) or existing_folder(folder):
         return model.model_copy(update={"model": str(folder.resolve())})
@@ -80,7 +82,7 @@ def _is_relative(name: str) -> bool:
 
 
 def _names(folder: str) -> list[str]:
-    return sorted(path.stem for path in (HERE / folder).glob("*.yaml"))
+    return sorted(path.stem for path in (_HERE / folder).glob("*.yaml"))
 
 
 def _find(folder: str, what: str, name_or_path: str | Path) -> Path:
@@ -90,7 +92,7 @@ def _find(folder: str, what: str, name_or_path: str | Path) -> Path:
         )
     text = str(name_or_path)
     if text in _names(folder):
-        return HERE / folder / f"{text}.yaml"
+        return _HERE / folder / f"{text}.yaml"
     path = existing_file(text)
     if path:
         return path
@@ -153,3 +155,105 @@ def _shown(value: object) -> str:
     shortened = reprlib.Repr()
     shortened.maxstring = 120
     return shortened.repr(value)
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """`yaml.SafeLoader` that refuses a repeated key.
+
+    Merges (`<<`) still let a mapping override what it takes over: keys are looked at as they are
+    written, before merges.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Read a mapping.
+
+        Raises:
+            yaml.MarkedYAMLError: A key is given twice.
+        """
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else key
+            if name in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value!r} is given twice", problem_mark=key.start_mark
+                )
+            seen.add(name)
+        return node
+
+
+_PROBE = bytes(4096)
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Write a file, in a folder that is made if needed.
+
+    Whoever is killed meanwhile, or runs out of disk, leaves the file as it was before; none ever
+    sees half of it.
+
+    Args:
+        path: The file.
+        content: Bytes, or a text that is written as UTF-8.
+
+    Raises:
+        ConfigError: It cannot be written; says why.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content.encode() if isinstance(content, str) else content)
+            part.replace(path)
+        except OSError:
+            with suppress(OSError):  # what was wrong above may be wrong here too
+                part.unlink(missing_ok=True)
+            raise
+
+
+def check_folder(folder: Path) -> None:
+    """Check that files can be written into a folder, or that it can be made; leave nothing there.
+
+    Raises:
+        ConfigError: They cannot, or it cannot; says why.
+    """
+    with writing(folder):
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(0, f"{there} is a file")
+        with tempfile.TemporaryFile(dir=there) as probe:
+            probe.write(_PROBE)
+            probe.flush()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say of what fails inside that a file or folder cannot be written, and why.
+
+    Raises:
+        ConfigError: Something failed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{str(path)!r} cannot be written ({error.strerror or error}); free space there, make "
+            "it writable, or name another folder."
+        ) from error
+
+
+def existing_file(name: str | Path) -> Path | None:
+    """Return the file of this name; None if there is none or no such name can be."""
+    return _existing(name, Path.is_file)
+
+
+def existing_folder(name: str | Path) -> Path | None:
+    """Return the folder of this name; None if there is none or no such name can be."""
+    return _existing(name, Path.is_dir)
+
+
+def _existing(name: str | Path, is_there: Callable[[Path], bool]) -> Path | None:
+    try:
+        path = Path(name).expanduser()
+        return path if is_there(path) else None
+    except (OSError, RuntimeError, ValueError):  # too long, ~ of nobody, a null byte, a surrogate
+        return None

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import yaml
 
-from .config import ConfigError
-from .frozen import Frozen
+from ..configs import ConfigError
+from ..configs.schemas import Frozen
 
 _FILE = Path(__file__).parent / "dimensions.yaml"
 
