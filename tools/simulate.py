@@ -76,13 +76,11 @@ def simulate(
     settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
     needed = [*(["matplotlib"] if out else []), *(["scipy"] if profile else [])]
     require("simpy", *needed, extra="profiling")
-    from ..profiling.doubts import impossible
-    from ..profiling.input_description import describe_inputs
     from ..profiling.latency import Latencies
-    from ..profiling.profile_rows import read_rows
+    from ..profiling.profile_rows import impossible_rows, read_rows
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
-    from ..profiling.simulation_input import read_latencies, read_workloads
+    from ..profiling.simulation_input import describe_inputs, read_latencies, read_workloads
     from ..profiling.simulation_report import records, write_simulation
     from ..records.run_record import write_run_record
 
@@ -124,7 +122,7 @@ def simulate(
         return
     inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
     if profile:
-        inputs += impossible(read_rows(profile / "profile.csv"))
+        inputs += impossible_rows(read_rows(profile / "profile.csv"))
     found = run(workloads, latencies, serving, inputs=inputs, floor=floor, plan_rate=plan)
     if folder:
         write_simulation(found, folder, paper=paper)
@@ -171,8 +169,8 @@ def _check(
 
 def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: bool) -> None:
     """Print what is best on each benchmark; nothing has to be simulated for it."""
-    from ..profiling.advice import advise
     from ..profiling.simulation_report import advice_records
+    from ..profiling.totals import advise
 
     advice = [advise(workload, latencies, floor) for workload in workloads]
     if as_json:
@@ -183,7 +181,7 @@ def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: boo
 
 def _show(found: Any, paper: bool) -> None:
     """Print tables, then the advice and what contradicts itself."""
-    from ..profiling.paper_comparison import contradictions
+    from ..profiling.paper import contradictions
     from ..profiling.simulation_report import tables
     from .rendering import show_lines, show_table
 
