@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
     from .models.server_chat import ChatServer as ChatServer
-    from .models.transformers_chat import ChatTransformers
+    from .models.transformers.chat import ChatTransformers
     from .models.vllm_chat import ChatVLLM
     from .nodes.context import MAIContext
     from .nodes.errors import MAIError, MAIInputError
@@ -39,7 +39,7 @@ _HOME = {
     "Pair": "models.pairs",
     "load_pair": "models.pairs",
     "ChatServer": "models.server_chat",  # not in __all__: it needs an extra
-    "ChatTransformers": "models.transformers_chat",
+    "ChatTransformers": "models.transformers.chat",
     "ChatVLLM": "models.vllm_chat",
     "ModelError": "models.errors",
     "MAIContext": "nodes.context",

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..graph import STRATEGIES, create_mai, create_strategy, unavailable
 from ..models.pairs import Pair
-from ..models.transformers_chat import ChatTransformers
+from ..models.transformers.chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
 from ..nodes.state import ModelCall

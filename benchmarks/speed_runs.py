@@ -16,7 +16,7 @@ from ..demo.held_out import held_out
 from ..models import cold_start
 from ..models.cold_start import picture_caches
 from ..models.pairs import Pair
-from ..models.transformers_chat import ChatTransformers
+from ..models.transformers.chat import ChatTransformers
 from ..nodes.state import ModelCall
 
 Question = Mapping[str, Any]

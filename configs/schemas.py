@@ -280,7 +280,7 @@ class PairConfig(Frozen):
         sparse: How sparse transfer selects tokens, where it is asked for.
         selector: Whose attention it selects by: None for the large model's own; "small" for the
             small model's, which is a variant; or a model that transformers runs, a copy of the
-            large one, loaded to the wanted layer only. Needed where the large model runs on
+            large one, loaded to the layer that `sparse` names. Needed where the large model runs on
             another backend, which gives no attention.
     """
 

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage
 from ..configs import load_prompts
 from ..configs.files import write_whole
 from ..graph import create_mai
-from ..models.transformers_chat import ChatTransformers
+from ..models.transformers.chat import ChatTransformers
 from ..nodes.model_call import Agent, PromptStyle, agent_request, record
 from ..nodes.request import Reply
 from ..nodes.state import ModelCall, Task

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     )
     from .pairs import Pair, load_pair
     from .server_chat import ChatServer as ChatServer
-    from .transformers_chat import ChatTransformers
-    from .transformers_selector import TransformersSelector
+    from .transformers.chat import ChatTransformers
     from .vllm_chat import ChatVLLM
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "ImageError",
     "ModelError",
     "Pair",
-    "TransformersSelector",
     "block_image",
     "image_block",
     "image_reference",
@@ -40,12 +38,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ChatTransformers": ".transformers_chat",
+    "ChatTransformers": ".transformers.chat",
     "ChatVLLM": ".vllm_chat",
     "ModelError": ".errors",
     "ChatServer": ".server_chat",  # not in __all__: it needs an extra
     "Pair": ".pairs",
-    "TransformersSelector": ".transformers_selector",
     "load_pair": ".pairs",
 }
 

@@ -1,25 +1,33 @@
-"""The attention that one position of a prompt pays to a stretch of its text."""
+"""The attention that one position of a prompt pays to a span of its text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from .errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+Layers = Sequence[int] | Literal["all"] | None
+
+_PAPER_LAYER, _PAPER_LAYERS = 22, 36
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Attention:
-    """Attention on a stretch of a prompt's text, token by token.
+    """Attention on a span of a prompt's text, token by token.
 
-    Weights are those after the softmax over the whole prompt, so a layer's weights on the stretch
-    add up to the share of its attention that the stretch gets.
+    Weights are those after the softmax over the whole prompt, so a layer's weights on the span
+    add up to the share of its attention that the span gets.
 
     Attributes:
-        token_ids: The tokens of the stretch, in order. A token that also holds characters outside
+        token_ids: The tokens of the span, in order. A token that also holds characters outside
             of it belongs to it.
-        spans: For each token, the characters of the stretch that it stands for, as (start, end).
+        spans: For each token, the characters of the span that it stands for, as (start, end).
             Tokens that share one character (parts of an emoji, say) have the same span.
         special: For each token, whether it is a special one (the end of a turn, say).
         layers: The layers that were read, 1 for the first.
@@ -87,3 +95,39 @@ class Attention:
             cached_tokens=values["cached_tokens"],
             seconds=values["seconds"],
         )
+
+
+def wanted_layers(layers: Layers, count: int, name: str) -> tuple[int, ...]:
+    """Return the layers that are meant, 1 for the first.
+
+    Args:
+        layers: Some; "all"; None for the one at the depth of layer 22 of 36, at which the paper's
+            sparse transfer does best for its tokens.
+        count: How many there are.
+        name: What the model is called in error messages.
+
+    Returns:
+        Without repetitions, in the order they are asked for.
+
+    Raises:
+        ModelError: There is no such layer, none is asked for, or what is asked for is no layers.
+    """
+    if layers is None:
+        return (max(1, round(count * _PAPER_LAYER / _PAPER_LAYERS)),)
+    if layers == "all":
+        return tuple(range(1, count + 1))
+    if not isinstance(layers, Sequence) or isinstance(layers, str):
+        raise ModelError(f"{layers!r} are no layers; name some of 1 to {count} in a list, or all.")
+    odd = [layer for layer in layers if isinstance(layer, bool) or not isinstance(layer, Integral)]
+    if odd:
+        raise ModelError(
+            f"{odd[0]!r} is no layer; a layer is a whole number, here of 1 to {count}."
+        )
+    missing = [layer for layer in layers if layer not in range(1, count + 1)]
+    if missing:
+        raise ModelError(
+            f"The model {name!r} has no layer {missing[0]!r}: its layers are 1 to {count}."
+        )
+    if not layers:
+        raise ModelError(f"No layer is asked for; name some of 1 to {count}, or all.")
+    return tuple(dict.fromkeys(layers))

@@ -9,14 +9,14 @@ from .attention import Attention
 
 
 @runtime_checkable
-class TakesTimeout(Protocol):
+class SupportsTimeout(Protocol):
     """A model whose calls take `timeout=` in seconds, and really stop computing when it is over."""
 
-    takes_timeout: ClassVar[bool]
+    supports_timeout: ClassVar[bool]
 
 
 @runtime_checkable
-class GivesAttention(Protocol):
+class SupportsAttention(Protocol):
     """A model that tells how much attention it pays to a stretch of a prompt.
 
     It need not be a chat model: a checkpoint loaded to the wanted layer only is one too.
@@ -64,7 +64,7 @@ class GivesAttention(Protocol):
 
 
 @runtime_checkable
-class CountsLayers(Protocol):
+class SupportsLayerCount(Protocol):
     """A model that knows how many layers it has before it is loaded."""
 
     def count_layers(self) -> int:
@@ -77,7 +77,7 @@ class CountsLayers(Protocol):
 
 
 @runtime_checkable
-class TakesDraft(Protocol):
+class SupportsDraft(Protocol):
     """A model whose calls take `draft=`, a model that writes ahead of it: speculative decoding.
 
     The output is the model's own greedy one. The message's `response_metadata` says how many tokens
@@ -98,9 +98,9 @@ class TakesDraft(Protocol):
 
 
 @runtime_checkable
-class ForgetsPrefixes(Protocol):
+class SupportsPrefixCache(Protocol):
     """A model that can drop what it keeps of earlier prompts."""
 
-    def forget_prefixes(self) -> None:
+    def clear_prefix_cache(self) -> None:
         """Drop it."""
         ...

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from .capabilities import ForgetsPrefixes
+from .capabilities import SupportsPrefixCache
 from .images import decoded_pictures, encoded_pictures
 from .shared_cache import SharedCache
 
@@ -17,14 +17,14 @@ def forget(models: Iterable[object]) -> None:
     for cache in picture_caches():
         cache.clear()
     for model in models:
-        if isinstance(model, ForgetsPrefixes):
-            model.forget_prefixes()
+        if isinstance(model, SupportsPrefixCache):
+            model.clear_prefix_cache()
 
 
 def picture_caches() -> list[SharedCache[Any]]:
     """Where decoded, encoded and prepared pictures are kept."""
     try:
-        from .transformers.preprocessing import prepared_pictures
+        from .transformers.prompt import prepared_images
     except ImportError:  # without torch, nothing is prepared here
         return [decoded_pictures, encoded_pictures]
-    return [decoded_pictures, encoded_pictures, prepared_pictures]
+    return [decoded_pictures, encoded_pictures, prepared_images]

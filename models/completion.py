@@ -1,4 +1,4 @@
-"""One answer of a local model: how it is generated, what comes of it, in LangChain's form."""
+"""One output of a local model: how it is generated, its text as it arrives, its message."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _is_encodable(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """What one step adds to the output.
 
     Attributes:
@@ -85,11 +85,11 @@ class Drafted:
     """What became of a draft's tokens in speculative decoding.
 
     Attributes:
-        written: Tokens that the draft wrote.
+        proposed: Tokens that the draft proposed.
         accepted: Those of them that are in the output.
     """
 
-    written: int = 0
+    proposed: int = 0
     accepted: int = 0
 
 
@@ -99,13 +99,12 @@ class Completion:
 
     Attributes:
         text: All released text.
-        input_tokens: Tokens of the prompt, pictures included, padding not.
+        input_tokens: Tokens of the prompt, images included, padding not.
         output_tokens: Generated tokens, the one that ended the output included.
-        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit,
-            "cancelled" if the caller wanted no more.
+        finish_reason: "stop" at the model's end token or a stop string, "length" at a limit.
         logprobs: One entry a token of the output, without the end token.
         cached_tokens: Tokens of the prompt that were computed by an earlier call.
-        drafted: What became of the draft's tokens, where one wrote ahead.
+        drafted: What became of the draft's tokens, where one proposed any.
     """
 
     text: str
@@ -117,13 +116,85 @@ class Completion:
     drafted: Drafted | None = None
 
 
+class TextStream:
+    """Turn tokens into text as they arrive; all chunks together are the text of the tokens.
+
+    Text that might be the beginning of a stop string is held back until it is clear that it is not.
+
+    Attributes:
+        text: What was released so far.
+        stopped: Whether a stop string was found; the text ends before it.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str] = ()) -> None:
+        """Start with no tokens.
+
+        Args:
+            decode: Token ids to text, special tokens left out.
+            stop: The text ends before the first of these; none may be empty.
+        """
+        self.text = ""
+        self.stopped = False
+        self._decode = decode
+        self._stop = tuple(stop)
+        self._held = ""
+        self._tokens: list[int] = []
+        # Only the last tokens are decoded again, those since `_start`: enough that a tokenizer
+        # which writes a word differently at the start of a text does not do so here. Tokens before
+        # `_shown` are part of the text already.
+        self._start = 0
+        self._shown = 0
+
+    def push(self, token: int) -> str:
+        """Add a token; returns the text that it releases, often none or more than its own."""
+        self._tokens.append(token)
+        known = self._decode(self._tokens[self._start : self._shown])
+        whole = self._decode(self._tokens[self._start :])
+        if len(whole) <= len(known) or whole.endswith("\ufffd"):  # half a character
+            return ""
+        self._start, self._shown = self._shown, len(self._tokens)
+        return self._release(whole[len(known) :])
+
+    def finish(self) -> str:
+        """No more tokens; returns the text that was still held back."""
+        if self.stopped:
+            return ""
+        known = self._decode(self._tokens[self._start : self._shown])
+        rest = self._decode(self._tokens[self._start :])[len(known) :]
+        self._start = self._shown = len(self._tokens)
+        released = self._release(rest)
+        if not self.stopped:
+            released += self._held
+            self.text += self._held
+        self._held = ""
+        return released
+
+    def _release(self, text: str) -> str:
+        pending = self._held + text
+        found = [at for at in map(pending.find, self._stop) if at >= 0]
+        if found:
+            self.stopped = True
+            released, self._held = pending[: min(found)], ""
+        else:
+            keep = len(pending) - max((_overlap(pending, stop) for stop in self._stop), default=0)
+            released, self._held = pending[:keep], pending[keep:]
+        self.text += released
+        return released
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of the text that begins the stop string."""
+    longest = min(len(text), len(stop) - 1)
+    return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)
+
+
 def token_entry(
     decode: Callable[[Sequence[int]], str],
     token: int,
     logprob: float,
     top: Sequence[tuple[int, float]] = (),
 ) -> dict[str, Any]:
-    """A token with its log probability, in the form ChatOpenAI uses.
+    """Return a token with its log probability, in the form ChatOpenAI uses.
 
     Args:
         decode: Token ids to text, special tokens left out.
@@ -146,7 +217,7 @@ def _named_token(
 def chat_result(
     completion: Completion, model_name: str, seconds: float, *, logprobs: bool
 ) -> ChatResult:
-    """The finished output as LangChain's result.
+    """Return the finished output as LangChain's result.
 
     Args:
         completion: The output.
@@ -163,14 +234,14 @@ def chat_result(
     return ChatResult(generations=[ChatGeneration(message=message, generation_info=metadata)])
 
 
-def chat_chunk(piece: Piece) -> ChatGenerationChunk:
-    """A piece of output as LangChain's chunk."""
-    info = {"logprobs": {"content": list(piece.logprobs)}} if piece.logprobs else None
-    return ChatGenerationChunk(message=AIMessageChunk(content=piece.text), generation_info=info)
+def chat_chunk(chunk: Chunk) -> ChatGenerationChunk:
+    """Return a chunk of output in LangChain's form."""
+    info = {"logprobs": {"content": list(chunk.logprobs)}} if chunk.logprobs else None
+    return ChatGenerationChunk(message=AIMessageChunk(content=chunk.text), generation_info=info)
 
 
 def last_chat_chunk(completion: Completion, model_name: str, seconds: float) -> ChatGenerationChunk:
-    """The empty chunk that ends a stream; it alone carries usage and metadata."""
+    """Return the empty chunk that ends a stream; it alone carries usage and metadata."""
     message = AIMessageChunk(content="", usage_metadata=_usage(completion), chunk_position="last")
     info = _metadata(completion, model_name, seconds)
     return ChatGenerationChunk(message=message, generation_info=info)
@@ -183,7 +254,7 @@ def _metadata(completion: Completion, model_name: str, seconds: float) -> dict[s
         "seconds": seconds,
     }
     if completion.drafted is not None:
-        metadata["drafted_tokens"] = completion.drafted.written
+        metadata["drafted_tokens"] = completion.drafted.proposed
         metadata["accepted_tokens"] = completion.drafted.accepted
     return metadata
 

@@ -1,30 +1,128 @@
 """What the chat models of local checkpoints have in common: their settings, and how they answer."""
 
+import asyncio
+import math
+import queue
+import threading
+import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.language_models.base import LangSmithParams
-from langchain_core.messages import BaseMessage
+from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables.config import RunnableConfig, get_config_list
 from PIL import Image
 from pydantic import Field, model_validator
 
 from .chat_format import Turn, chat_turns
-from .completion import Piece, chat_chunk
-from .hand_over import AsyncPieceQueue, LatePieceError, PieceQueue, aannounced, announced
+from .completion import Chunk, Completion, chat_chunk, chat_result, last_chat_chunk
+from .errors import CallTimeoutError
 from .images import block_image, shrink_image
-from .local_call import LocalCall
-from .timed_call import check_timeout, start_in_thread
+
+_Result = TypeVar("_Result")
+_Call = TypeVar("_Call", bound="LocalCall[Any]")
 
 # Every chat model of LangChain is given these; a local one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
 
 
+@dataclass(frozen=True, slots=True)
+class LocalCall(Generic[_Result]):
+    """A call under way, which may take so long and no longer.
+
+    Attributes:
+        future: Resolves to the output; cancelling it ends the work.
+        model_name: As the user named it.
+        started: When the model was loaded and the call began, on the monotonic clock.
+        timeout: Seconds it may take from then, None for no limit.
+        logprobs: Whether log-probabilities were asked for.
+    """
+
+    future: Future[_Result]
+    model_name: str
+    started: float
+    timeout: float | None
+    logprobs: bool = False
+
+    def remaining(self) -> float | None:
+        """Return the seconds left, None without a limit."""
+        if self.timeout is None:
+            return None
+        left = self.started + self.timeout - time.monotonic()
+        return min(max(0.0, left), threading.TIMEOUT_MAX)
+
+    def too_slow(self) -> CallTimeoutError:
+        """Return the error for a call that used up its time."""
+        return CallTimeoutError(
+            f"The model {self.model_name!r} did not finish within its timeout of "
+            f"{self.timeout:g} seconds; raise the timeout or lower max_tokens."
+        )
+
+    def result(self) -> _Result:
+        """Wait for the output; a call that fails or is given up is cancelled.
+
+        Raises:
+            CallTimeoutError: It used up its time.
+        """
+        try:
+            if not wait([self.future], timeout=self.remaining()).done:
+                raise self.too_slow()
+            return self.future.result()
+        finally:
+            self.future.cancel()
+
+    async def aresult(self) -> _Result:
+        """`result` for the event loop."""
+        try:
+            async with asyncio.timeout(self.remaining()):
+                await asyncio.wrap_future(self.future)
+            return self.future.result()
+        except TimeoutError as error:
+            raise self.too_slow() from error
+        finally:
+            self.future.cancel()
+
+    def seconds(self) -> float:
+        """Return the seconds since it began."""
+        return time.monotonic() - self.started
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuse what is no number of seconds that a call can take.
+
+    Raises:
+        ValueError: Not a number, or not above 0 and finite.
+    """
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is None or (number and 0 < timeout < math.inf):  # type: ignore[operator]
+        return
+    raise ValueError(f"The timeout must be a number of seconds above 0, not {timeout!r}.")
+
+
+async def start_in_thread(start: Callable[..., _Call], *arguments: Any) -> _Call:
+    """Start a call in a thread. If the caller is cancelled meanwhile, so is the call it starts."""
+    starting = asyncio.ensure_future(asyncio.to_thread(start, *arguments))
+
+    def cancel_started(done: "asyncio.Future[_Call]") -> None:
+        if not done.cancelled() and done.exception() is None:
+            done.result().future.cancel()
+
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(cancel_started)
+        raise
+
+
 class LocalEngine(Protocol):
-    """What runs a loaded checkpoint: what it is asked about its tokens."""
+    """What runs a loaded checkpoint."""
 
     def token_ids(self, text: str) -> list[int]:
         """Token ids of a bare text."""
@@ -59,7 +157,7 @@ class LocalChat(BaseChatModel):
         allow_fetch: Whether images may be downloaded from http(s) URLs.
     """
 
-    takes_timeout: ClassVar[bool] = True
+    supports_timeout: ClassVar[bool] = True
     provider: ClassVar[str]
     """What runs the checkpoint, as traces name it."""
 
@@ -152,6 +250,21 @@ class LocalChat(BaseChatModel):
         image = block_image(block, allow_fetch=self.allow_fetch)
         return shrink_image(image, self.max_pixels)
 
+    def batch(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[AIMessage]:
+        """Answer several inputs concurrently, unless `max_concurrency` in the config says less."""
+        configs = get_config_list(config, len(inputs)) if inputs else []
+        for one in configs:
+            # LangChain's default is a few threads; the engine batches what waits.
+            one.setdefault("max_concurrency", len(inputs))
+        return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
+
     def _generate(
         self,
         messages: list[BaseMessage],
@@ -159,7 +272,8 @@ class LocalChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        return self._start(messages, stop, None, kwargs).result()
+        call = self._start(messages, stop, None, kwargs)
+        return _result(call, call.result())
 
     async def _agenerate(
         self,
@@ -168,8 +282,8 @@ class LocalChat(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        call = await self._astart(messages, stop, None, kwargs)
-        return await call.aresult()
+        call = await start_in_thread(self._start, messages, stop, None, kwargs)
+        return _result(call, await call.aresult())
 
     def _stream(
         self,
@@ -178,16 +292,17 @@ class LocalChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        pieces: PieceQueue[Piece] = PieceQueue()
-        call = self._start(messages, stop, pieces.put, kwargs)
+        chunks: queue.SimpleQueue[Chunk | None] = queue.SimpleQueue()
+        call = self._start(messages, stop, chunks.put, kwargs)
+        call.future.add_done_callback(lambda _: chunks.put(None))
         try:
-            for piece in pieces.until(call.future, call.remaining):
-                yield announced(chat_chunk(piece), run_manager)
-            yield announced(call.last_chunk(), run_manager)
-        except LatePieceError as error:
+            while (chunk := chunks.get(timeout=call.remaining())) is not None:
+                yield _announced(chat_chunk(chunk), run_manager)
+            yield _announced(_last_chunk(call), run_manager)
+        except queue.Empty as error:
             raise call.too_slow() from error
         finally:
-            call.cancel()
+            call.future.cancel()
 
     async def _astream(
         self,
@@ -196,16 +311,30 @@ class LocalChat(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        pieces: AsyncPieceQueue[Piece] = AsyncPieceQueue()
-        call = await self._astart(messages, stop, pieces.put, kwargs)
+        loop = asyncio.get_running_loop()
+        chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
+
+        def put(chunk: Chunk | None) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+
+        call = await start_in_thread(self._start, messages, stop, put, kwargs)
+        call.future.add_done_callback(lambda _: put(None))
         try:
-            async for piece in pieces.until(call.future, call.remaining):
-                yield await aannounced(chat_chunk(piece), run_manager)
-            yield await aannounced(call.last_chunk(), run_manager)
-        except LatePieceError as error:
+            while True:
+                async with asyncio.timeout(call.remaining()):
+                    chunk = await chunks.get()
+                last = chunk is None
+                one = _last_chunk(call) if chunk is None else chat_chunk(chunk)
+                if run_manager:
+                    await run_manager.on_llm_new_token(one.text, chunk=one)
+                yield one
+                if last:
+                    return
+        except TimeoutError as error:
             raise call.too_slow() from error
         finally:
-            call.cancel()
+            call.future.cancel()
 
     @abstractmethod
     def _engine(self) -> LocalEngine:
@@ -216,21 +345,34 @@ class LocalChat(BaseChatModel):
         self,
         messages: Sequence[BaseMessage],
         stop: Sequence[str] | None,
-        on_piece: Callable[[Piece], object] | None,
+        on_chunk: Callable[[Chunk], object] | None,
         kwargs: Mapping[str, Any],
-    ) -> LocalCall:
+    ) -> LocalCall[Completion]:
         """Load the model if need be, prepare the prompt, and set the model to work.
 
         Args:
             messages: The conversation.
             stop: Stop strings of the call.
-            on_piece: Called for every piece of output, in the model's thread.
+            on_chunk: Called for every chunk of output, in the model's thread.
             kwargs: Further settings of the call, by name.
         """
 
-    async def _astart(self, *arguments: Any) -> LocalCall:
-        """`_start` in a thread; a caller that is cancelled meanwhile cancels the call too."""
-        return await start_in_thread(self._start, *arguments)
+
+def _result(call: LocalCall[Completion], completion: Completion) -> ChatResult:
+    return chat_result(completion, call.model_name, call.seconds(), logprobs=call.logprobs)
+
+
+def _last_chunk(call: LocalCall[Completion]) -> ChatGenerationChunk:
+    return last_chat_chunk(call.future.result(), call.model_name, call.seconds())
+
+
+def _announced(
+    chunk: ChatGenerationChunk, run_manager: CallbackManagerForLLMRun | None
+) -> ChatGenerationChunk:
+    """Return the chunk, once LangChain's callbacks know of it."""
+    if run_manager:
+        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+    return chunk
 
 
 def own_settings(kind: type[BaseChatModel]) -> set[str]:

@@ -17,10 +17,10 @@ from ..configs import (
     load_pair_config,
     load_prompts,
 )
-from .capabilities import CountsLayers, GivesAttention
+from .attention import wanted_layers
+from .capabilities import SupportsAttention, SupportsLayerCount
 from .errors import ModelError
 from .server.api_key import checked_key
-from .wanted_layers import wanted_layers
 from .weights import model_weights
 
 
@@ -42,7 +42,7 @@ class Pair:
     large: BaseChatModel
     prompts: PromptsConfig
     sparse: SparseTransfer = field(default_factory=SparseTransfer)
-    selector: GivesAttention | None = None
+    selector: SupportsAttention | None = None
 
     def models(self) -> dict[str, Any]:
         """The models that have weights of their own, by role, a "selector" among them."""
@@ -61,7 +61,7 @@ class Pair:
             ConfigError: There is no such layer, or no such model.
         """
         gives: object = self.large if self.selector is None else self.selector
-        if not isinstance(gives, CountsLayers):
+        if not isinstance(gives, SupportsLayerCount):
             return
         try:
             count = gives.count_layers()
@@ -135,7 +135,7 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
             max_images=config.max_images,
             engine=config.engine,
         )
-    from .transformers_chat import ChatTransformers
+    from .transformers.chat import ChatTransformers
 
     return ChatTransformers(
         **common,
@@ -146,7 +146,7 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
 
 def selector(
     pair: PairConfig, small: BaseChatModel, *, allow_fetch: bool = False
-) -> GivesAttention | None:
+) -> SupportsAttention | None:
     """Make who gives the attention of a pair's sparse transfer, if the pair file names anybody.
 
     Args:
@@ -156,12 +156,13 @@ def selector(
     """
     if pair.selector is None or pair.selector == "small":
         # The pair file is checked: what transformers runs gives attention.
-        return small if pair.selector and isinstance(small, GivesAttention) else None
-    from .transformers_selector import TransformersSelector
+        return small if pair.selector and isinstance(small, SupportsAttention) else None
+    from .transformers.chat import ChatTransformers
 
     config = pair.selector
-    return TransformersSelector(
+    return ChatTransformers(
         model=model_weights(config.model),
+        layers=pair.sparse.layer,
         attn_implementation=config.attention,
         allow_fetch=allow_fetch,
         **config.model_dump(

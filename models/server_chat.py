@@ -75,7 +75,7 @@ class ChatServer(ChatOpenAI):
             gets data only.
     """
 
-    takes_timeout: ClassVar[bool] = True
+    supports_timeout: ClassVar[bool] = True
 
     max_pixels: int | None = Field(default=None, gt=0)
     allow_fetch: bool = False

@@ -10,9 +10,8 @@ from langchain_core.runnables.config import RunnableConfig, get_config_list
 from pydantic import Field
 
 from .chat_format import chat_turns
-from .completion import Piece, Settings
-from .local_call import LocalCall
-from .local_chat import LocalChat
+from .completion import Chunk, Completion, Settings
+from .local_chat import LocalCall, LocalChat
 from .vllm.options import EngineSpec, options_json
 from .vllm.running_engines import get_engine, release_engine
 from .weights import model_weights
@@ -86,9 +85,9 @@ class ChatVLLM(LocalChat):
         self,
         messages: Sequence[BaseMessage],
         stop: Sequence[str] | None,
-        on_piece: Callable[[Piece], object] | None,
+        on_chunk: Callable[[Chunk], object] | None,
         kwargs: Mapping[str, Any],
-    ) -> LocalCall:
+    ) -> LocalCall[Completion]:
         """Start the engine if need be, and submit the prompt."""
         options = self._call_settings(_PER_CALL, stop, kwargs)
         timeout = options.pop("timeout")
@@ -96,7 +95,7 @@ class ChatVLLM(LocalChat):
         engine = self._engine()
         started = time.monotonic()
         turns, images = chat_turns(messages, self._load_image)
-        future = engine.submit(turns, images, settings, on_piece)
+        future = engine.submit(turns, images, settings, on_chunk)
         return LocalCall(future, self.model, started, timeout, settings.logprobs)
 
     def _engine(self) -> "Engine":

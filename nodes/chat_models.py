@@ -9,7 +9,7 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFall
 from langchain_core.runnables.base import RunnableBindingBase
 
 from ..configs import ConfigError
-from ..models.capabilities import GivesAttention
+from ..models.capabilities import SupportsAttention
 
 ChatModel = Runnable[LanguageModelInput, AIMessage]
 """A chat model, or one after `.bind()`, `.with_config()`, `.with_retry()`, `.with_fallbacks()`."""
@@ -34,19 +34,19 @@ def unbound(model: Any) -> Any:
     return model
 
 
-def gives_attention(model: Any) -> GivesAttention | None:
+def gives_attention(model: Any) -> SupportsAttention | None:
     """What gives a model's attention, through its wrappers; None if nothing does.
 
     A wrapper that gives it itself goes first; of a model with fallbacks, its first one counts.
     """
     if isinstance(model, RunnableBindingBase):
         # LangChain's own hands on what its model has, but for a deeper one.
-        if not isinstance(model, RunnableBinding) and isinstance(model, GivesAttention):
+        if not isinstance(model, RunnableBinding) and isinstance(model, SupportsAttention):
             return model
         return gives_attention(model.bound)
     if isinstance(model, RunnableWithFallbacks):
         return gives_attention(model.runnable)
-    return model if isinstance(model, GivesAttention) and not isinstance(model, type) else None
+    return model if isinstance(model, SupportsAttention) and not isinstance(model, type) else None
 
 
 def check_chat_model(model: Any, name: str) -> None:

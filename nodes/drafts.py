@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ..configs import ConfigError
-from ..models.capabilities import TakesDraft
+from ..models.capabilities import SupportsDraft
 from ..models.errors import ModelError
 from .chat_models import ChatModel, chat_models
 from .model_call import Agent
@@ -33,7 +33,7 @@ def why_no_draft(model: ChatModel, draft: ChatModel, *, files: bool = False) -> 
     if len(drafts) != 1:
         return "Speculative decoding needs one draft, not a model with fallbacks."
     for target in chat_models(model):
-        if not isinstance(target, TakesDraft):
+        if not isinstance(target, SupportsDraft):
             because = getattr(type(target), "no_draft_because", "")
             return (
                 "Speculative decoding needs a large model that takes a draft, such as a "

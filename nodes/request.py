@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphBubbleUp
 
-from ..models.capabilities import TakesTimeout
+from ..models.capabilities import SupportsTimeout
 from ..models.errors import ModelError
 from ..models.stop_signal import CallStoppedError
 from .chat_models import ChatModel, chat_models, unbound
@@ -143,7 +143,7 @@ def _settings(request: Request) -> dict[str, Any]:
 
 def _stops_by_itself(request: Request) -> bool:
     """Whether the model takes `timeout=` with a call, and then really stops computing."""
-    return isinstance(unbound(request.model), TakesTimeout)
+    return isinstance(unbound(request.model), SupportsTimeout)
 
 
 def _check(message: object) -> None:

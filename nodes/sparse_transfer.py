@@ -14,7 +14,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..configs import ConfigError, SparseTransfer
 from ..models.attention import Attention
-from ..models.capabilities import GivesAttention
+from ..models.capabilities import SupportsAttention
 from .chat_models import chat_models
 from .kept_text import kept_spans, kept_text
 from .model_call import Agent, agent_request, answer_limit, with_settings
@@ -74,8 +74,8 @@ class TokenSelector:
     """
 
     reader: Agent
-    attends: GivesAttention | None
-    small: GivesAttention | None
+    attends: SupportsAttention | None
+    small: SupportsAttention | None
 
     def check(self, sparse: SparseTransfer) -> None:
         """Refuse a selection for which attention is missing.
@@ -96,7 +96,7 @@ class TokenSelector:
                 "use another `keep`."
             )
 
-    def asked(self, sparse: SparseTransfer) -> list[GivesAttention]:
+    def asked(self, sparse: SparseTransfer) -> list[SupportsAttention]:
         """Whose attention is read, in order."""
         asked = [self.attends, self.small if sparse.keep == "small" else None]
         return [one for one in asked if one is not None]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..configs import ConfigError, SparseTransfer
-from ..models.capabilities import GivesAttention
+from ..models.capabilities import SupportsAttention
 from .chat_models import ChatModel, gives_attention
 from .errors import MAIInputError
 from .model_call import Agent
@@ -15,7 +15,7 @@ from .state import Settings
 
 Transfer = Literal["full", "sparse"] | SparseTransfer | Callable[[str], str]
 
-Attentive = GivesAttention | ChatModel
+Attentive = SupportsAttention | ChatModel
 """A model that gives attention, also one in LangChain's wrappers."""
 
 HandOver = Literal["full"] | SparseTransfer | Callable[[str], str]

@@ -13,8 +13,8 @@ from itertools import product
 import torch
 
 from ..models.errors import ModelError
+from ..models.transformers.checkpoint import free_memory
 from ..models.transformers.load_errors import is_out_of_memory
-from ..models.transformers.memory import free_device_memory
 from .grid import Grid
 from .machine_rates import MachineRates
 from .profile_rows import ProfileFile, ProfileRow
@@ -201,7 +201,7 @@ class ComponentLatency:
             raise DoesNotFit(f"takes at least {_two_digits(floor)} s here")
 
     def _check_memory(self, needed: float) -> None:
-        free = free_device_memory(self._model.device)
+        free = free_memory(self._model.device)
         if free is not None and needed > free:
             raise DoesNotFit(f"needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
 

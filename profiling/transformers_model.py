@@ -10,11 +10,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
-from ..models.transformers.checkpoint import load_checkpoint
-from ..models.transformers.device import find_device
-from ..models.transformers.loaded_models import gate
-from ..models.transformers.model_spec import ModelSpec
-from ..models.transformers.threads import SINGLE_THREAD_PARAMETERS
+from ..models.transformers.checkpoint import (
+    SINGLE_THREAD_PARAMETERS,
+    find_device,
+    load_checkpoint,
+)
+from ..models.transformers.load_errors import ModelSpec
 from ..models.weights import model_weights
 from .model_sizes import ModelSizes
 from .model_source import check_memory, random_source
@@ -172,7 +173,7 @@ def open_transformers(target: Target) -> TransformersModel:
             device=target.device,
             attention=attention,
         )
-        checkpoint = load_checkpoint(spec, gate)
+        checkpoint = load_checkpoint(spec)
         return TransformersModel(
             target.name, checkpoint.model, checkpoint.processor.image_processor
         )

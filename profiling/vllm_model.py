@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from ..models.errors import ModelError
-from ..models.transformers.memory import free_memory
+from ..models.transformers.checkpoint import free_memory
 from ..models.vllm.engine_checks import check_engine
 from ..models.vllm.options import EngineSpec, options_json
 from ..models.vllm.running_engines import get_engine, release_engine

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..configs import PairConfig, SparseTransfer, load_pair_config
-from ..configs.schemas import Backend
 from ..configs.files import existing_file
+from ..configs.schemas import Backend
 from .errors import UsageError, reports_errors
 from .options import Debug, Json, PairName, readable
 from .output import print_json

@@ -200,7 +200,7 @@ def _measure(wanted: _Wanted, progress: EvaluationProgress, plots: bool) -> dict
 
 
 def _shown_layer(wanted: _Wanted, layers: tuple[int, ...]) -> int:
-    from ..models.wanted_layers import wanted_layers
+    from ..models.attention import wanted_layers
 
     asked = wanted.layers or ((wanted.sparse.layer,) if wanted.sparse.layer else None)
     return wanted_layers(asked, len(layers), wanted.pair.name)[0]

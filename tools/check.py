@@ -98,14 +98,14 @@ def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
     """Whose attention sparse transfer would select by; why it cannot is in `error`."""
     from langchain_core.messages import HumanMessage
 
-    from ..models.capabilities import GivesAttention
+    from ..models.capabilities import SupportsAttention
     from ..models.errors import ModelError
     from ..models.images import image_block
 
     giver = pair.selector or pair.large
     who = "large" if giver is pair.large else "small" if giver is pair.small else "selector"
     found: dict[str, Any] = {"by": None, "layer": None, "error": None}
-    if not isinstance(giver, GivesAttention):
+    if not isinstance(giver, SupportsAttention):
         found["error"] = (
             "The large model's backend gives no attention; name a selector in the pair file."
         )

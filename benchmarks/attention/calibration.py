@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...configs import ConfigError, PromptsConfig, SparseTransfer
+from ...models.attention import wanted_layers
 from ...models.pairs import Pair
-from ...models.wanted_layers import wanted_layers
 from ...nodes.model_call import Agent
 from ...nodes.prepare import read_task
 from ...nodes.state import RunState

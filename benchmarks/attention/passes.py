@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ...configs import ConfigError
-from ...models.capabilities import GivesAttention
+from ...models.capabilities import SupportsAttention
 from ...models.pairs import Pair
 from ...nodes.chat_models import gives_attention
 from ...nodes.model_call import Agent
@@ -26,7 +26,7 @@ class MeasuredPasses:
     def __init__(
         self,
         reader: Agent,
-        source: GivesAttention,
+        source: SupportsAttention,
         identity: dict[str, Any],
         calls: KeepsCalls,
         *,
@@ -99,7 +99,7 @@ class MeasuredPasses:
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def attention_source(pair: Pair) -> tuple[GivesAttention, str]:
+def attention_source(pair: Pair) -> tuple[SupportsAttention, str]:
     """Who gives the attention of a pair's large model, and whose identity that is.
 
     Returns:

@@ -11,7 +11,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import BaseMessage
 
 from ...models.attention import Attention
-from ...models.capabilities import GivesAttention
+from ...models.capabilities import SupportsAttention
 from .call_seconds import tell_seconds
 from .shared_calls import KeepsCalls
 
@@ -29,7 +29,7 @@ class StoredAttention:
 
     def __init__(
         self,
-        source: GivesAttention,
+        source: SupportsAttention,
         calls: KeepsCalls,
         role: str,
         identity: dict[str, Any],
@@ -85,7 +85,7 @@ class StoredAttention:
         heads: bool = False,
         timeout: float | None = None,
     ) -> Attention:
-        """As `GivesAttention` says; seconds are those of the pass when it was made."""
+        """As `SupportsAttention` says; seconds are those of the pass when it was made."""
         if heads:
             return await self._source.aattention(
                 messages, span, layers=layers, query=query, heads=True, timeout=timeout

@@ -19,7 +19,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from ...models.capabilities import GivesAttention
+from ...models.capabilities import SupportsAttention
 from .call_seconds import tell_seconds
 from .model_identity import model_identity
 from .shared_calls import KeepsCalls
@@ -42,7 +42,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
     _failed: dict[str, Exception] = PrivateAttr(default_factory=dict)
     _drafts: dict[int, tuple[BaseChatModel, dict[str, Any]]] = PrivateAttr(default_factory=dict)
     _made: int = PrivateAttr(default=0)
-    _attention: GivesAttention | None = PrivateAttr()
+    _attention: SupportsAttention | None = PrivateAttr()
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
         calls: KeepsCalls,
         role: str,
         identity: dict[str, Any] | None = None,
-        attention: GivesAttention | None = None,
+        attention: SupportsAttention | None = None,
     ) -> None:
         """Wrap a model.
 
@@ -74,7 +74,7 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
 
     @property
     def attention(self) -> Any:
-        """As `GivesAttention` says.
+        """As `SupportsAttention` says.
 
         Raises:
             AttributeError: The model gives no attention.
@@ -83,14 +83,14 @@ class StoredModel(  # type: ignore[no-redef]  # mypy: the base has a field named
 
     @property
     def aattention(self) -> Any:
-        """As `GivesAttention` says.
+        """As `SupportsAttention` says.
 
         Raises:
             AttributeError: The model gives no attention.
         """
         return self._gives_attention().aattention
 
-    def _gives_attention(self) -> GivesAttention:
+    def _gives_attention(self) -> SupportsAttention:
         if self._attention is None:
             raise AttributeError("This model gives no attention.")
         return self._attention

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from ...configs import PromptsConfig
-from ...models.capabilities import GivesAttention
+from ...models.capabilities import SupportsAttention
 from ...models.pairs import Pair
 from .shared_calls import KeepsCalls
 from .stored_attention import StoredAttention
@@ -52,7 +52,7 @@ class StoredPair:
         passes: list[StoredAttention] = []
 
         def attention(source: object, role: str, identity: str) -> StoredAttention | None:
-            if not isinstance(source, GivesAttention):
+            if not isinstance(source, SupportsAttention):
                 return None
             passes.append(StoredAttention(source, calls, role, models[identity], layers))
             return passes[-1]

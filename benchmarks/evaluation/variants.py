@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ...configs import ConfigError, PromptsConfig, SparseTransfer
 from ...graph import TRANSFER_STRATEGIES, create_strategy
-from ...models.capabilities import GivesAttention
+from ...models.capabilities import SupportsAttention
 
 _NAME = re.compile(
     r"(?P<strategy>\w+):sparse(-L(?P<layer>\d+))?-(?P<share>[\d.e-]+?)(-q(?P<query>\d+))?"
@@ -77,7 +77,7 @@ class Variant:
         large: Any,
         *,
         prompts: PromptsConfig,
-        selector: GivesAttention | None = None,
+        selector: SupportsAttention | None = None,
     ) -> Any:
         """The variant's graph.
 

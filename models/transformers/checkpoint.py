@@ -1,29 +1,33 @@
-"""Loads a vision-language checkpoint from a folder or the hub; what goes wrong is one sentence.
+"""Load a vision-language checkpoint from a folder or the hub; what goes wrong is one sentence.
 
-Imports torch and transformers: only `loaded_models` imports this module, at the first load.
+Imports torch and transformers: only `loading` imports this module, at the first load.
 """
 
+import json
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from huggingface_hub import snapshot_download
-from transformers import AutoConfig, AutoModel, AutoModelForImageTextToText
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    AutoTokenizer,
+)
 from transformers.utils import logging as transformers_logging
 
 from ...configs.files import existing_folder
 from ..errors import ModelError
-from .checkpoint_files import check_json_files, load_processor
-from .device import find_device
-from .gate import Gate
-from .load_errors import explain_load_error
-from .memory import free_device_memory
-from .model_spec import ModelSpec
+from .load_errors import ModelSpec, explain_load_error
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -37,6 +41,69 @@ _IGNORED = ["original/*", "consolidated*", "onnx/*"]
 _writing_models: Any = AutoModelForImageTextToText
 _headless_models: Any = AutoModel
 
+SINGLE_THREAD_PARAMETERS = 50_000_000
+"""Models with fewer parameters compute on one CPU thread: more would mostly wait for each other."""
+
+_DEVICES = ("cpu", "cuda", "mps")
+_JSON_FILES = (
+    "config.json", "generation_config.json", "processor_config.json", "preprocessor_config.json",
+    "video_preprocessor_config.json", "tokenizer_config.json", "tokenizer.json", "vocab.json",
+    "special_tokens_map.json", "added_tokens.json", "chat_template.json",
+    "model.safetensors.index.json",
+)  # fmt: skip
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model", "*.tiktoken", "tekken.json")
+
+# transformers leaves these untyped.
+_processors: Any = AutoProcessor
+_tokenizers: Any = AutoTokenizer
+
+
+class LoadingGate:
+    """Let models compute at the same time, but none while another one is being loaded.
+
+    While transformers loads a checkpoint it changes torch's default dtype for the whole process. A
+    model that computes in another thread at that moment would create some of its tensors in the
+    wrong dtype, and answer differently without an error.
+    """
+
+    def __init__(self) -> None:
+        """Nobody is inside."""
+        self._changed = threading.Condition()
+        self._computing = 0
+        self._loading = False
+        self._loads_waiting = 0
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Held while a model computes."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._loading and not self._loads_waiting)
+            self._computing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._computing -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Held while a checkpoint is loaded; goes before computations that have not begun."""
+        with self._changed:
+            self._loads_waiting += 1
+            self._changed.wait_for(lambda: not self._loading and not self._computing)
+            self._loads_waiting -= 1
+            self._loading = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._loading = False
+                self._changed.notify_all()
+
+
+loading_gate = LoadingGate()
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -47,19 +114,19 @@ class Checkpoint:
         model: The transformers model, in evaluation mode, on its device.
         processor: The transformers processor.
         threads: CPU threads to compute with, None for the default.
-        depth: Layers of the language model that were loaded, without what writes tokens from
-            them; None for the whole model.
+        layers: Layers of the language model that were loaded, without the output head; None for
+            the whole model.
     """
 
     name: str
     model: Any
     processor: Any
     threads: int | None
-    depth: int | None = None
+    layers: int | None = None
 
 
 def read_config(spec: ModelSpec) -> Any:
-    """A checkpoint's config, as transformers reads it; of hub models, the small files only.
+    """Return a checkpoint's config, as transformers reads it; of hub models, the small files only.
 
     Raises:
         ImportError: A package is missing.
@@ -76,7 +143,7 @@ def read_config(spec: ModelSpec) -> Any:
 
 
 def read_processor(spec: ModelSpec) -> Any:
-    """A checkpoint's processor without its weights; of hub models, the small files only.
+    """Return a checkpoint's processor without its weights; of hub models, the small files only.
 
     Raises:
         ImportError: A package is missing.
@@ -91,7 +158,7 @@ def read_processor(spec: ModelSpec) -> Any:
         raise explain_load_error(error, spec) from error
 
 
-def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
+def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     """Find, check and load a checkpoint. Missing files of hub models are downloaded first.
 
     Raises:
@@ -102,15 +169,15 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
     if spec.dtype not in DTYPES:
         raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
     config = read_config(spec)
-    models = _writing_models if spec.depth is None else _headless_models
+    models = _writing_models if spec.layers is None else _headless_models
     try:
         dtype = _dtype(spec.dtype, config)
-        if spec.depth is not None:
-            _keep_layers(config.get_text_config(), spec.depth)
-        with gate.loading(), _quiet():
+        if spec.layers is not None:
+            _keep_layers(config.get_text_config(), spec.layers)
+        with loading_gate.loading(), _quiet():
             _check_memory(spec, models, config, dtype, device)
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
-        with gate.loading(), _quiet():
+        with loading_gate.loading(), _quiet():
             processor = load_processor(folder, spec.model)
             model, report = models.from_pretrained(
                 folder,
@@ -121,7 +188,7 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
                 output_loading_info=True,
             )
         _check_complete(spec, report)
-        if spec.depth is None:
+        if spec.layers is None:
             _check_no_layer_left(spec, report, model)
         model = model.to(device).eval()
     except ModelError:
@@ -132,20 +199,20 @@ def load_checkpoint(spec: ModelSpec, gate: Gate) -> Checkpoint:
         name=spec.model,
         model=model,
         processor=processor,
-        threads=spec.threads,
-        depth=spec.depth,
+        threads=_threads(model, spec.threads),
+        layers=spec.layers,
     )
 
 
-def _keep_layers(text: Any, depth: int) -> None:
+def _keep_layers(text: Any, layers: int) -> None:
     """Leave out the layers above; what is said of each layer is cut with them."""
-    text.num_hidden_layers = depth
+    text.num_hidden_layers = layers
     if getattr(text, "layer_types", None):
-        text.layer_types = text.layer_types[:depth]
+        text.layer_types = text.layer_types[:layers]
 
 
 def _find_files(spec: ModelSpec, patterns: list[str]) -> Path:
-    """The folder with a checkpoint's files."""
+    """Return the folder with a checkpoint's files."""
     folder = existing_folder(spec.model)
     if folder:
         if not (folder / "config.json").is_file():
@@ -176,7 +243,7 @@ def _check_memory(
     spec: ModelSpec, models: Any, config: Any, dtype: torch.dtype, device: torch.device
 ) -> None:
     """Refuse a model whose weights alone do not fit; the system would kill the process instead."""
-    free = free_device_memory(device)
+    free = free_memory(device)
     if free is None:
         return
     with torch.device("meta"):
@@ -238,3 +305,140 @@ def _quiet() -> Iterator[None]:
     finally:
         transformers_logging.set_tqdm_hook(hook)
         logger.setLevel(level)
+
+
+def check_json_files(folder: Path, name: str) -> None:
+    """Check that the JSON files of a checkpoint hold JSON objects.
+
+    Args:
+        folder: The checkpoint.
+        name: What it is called in error messages.
+
+    Raises:
+        ModelError: One does not; the message names it.
+    """
+    for file in _JSON_FILES:
+        path = folder / file
+        if not path.is_file():
+            continue
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            problem = "" if isinstance(content, dict) else f"it holds a {type(content).__name__}"
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+        except (ValueError, RecursionError) as error:
+            problem = " ".join(str(error).split())
+        if problem:
+            raise ModelError(
+                f"The file {file} of {name!r} is damaged: no JSON object can be read from it "
+                f"({problem}); get the whole checkpoint."
+            )
+
+
+def load_processor(folder: Path, name: str) -> Any:
+    """Load a checkpoint's processor, with a tokenizer and a chat template in it.
+
+    Args:
+        folder: The checkpoint.
+        name: What it is called in error messages.
+
+    Raises:
+        ImportError: A package is missing.
+        ModelError: Files are missing or damaged.
+    """
+    if not any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
+        raise ModelError(
+            f"The checkpoint {name!r} has no tokenizer (tokenizer.json); get the whole checkpoint."
+        )
+    try:
+        processor = _processors.from_pretrained(folder, trust_remote_code=False)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise
+        raise _blame(folder, name, error) from error
+    tokenizer = getattr(processor, "tokenizer", None)
+    if tokenizer is None:
+        raise ModelError(f"The checkpoint {name!r} has a tokenizer but no processor for images.")
+    if not (processor.chat_template or getattr(tokenizer, "chat_template", None)):
+        raise ModelError(
+            f"The checkpoint {name!r} has no chat template; take an instruction-tuned one, or add "
+            "its chat_template.jinja."
+        )
+    return processor
+
+
+def _blame(folder: Path, name: str, error: Exception) -> ModelError:
+    """Tell a broken tokenizer from a broken processor by loading the tokenizer alone."""
+    try:
+        _tokenizers.from_pretrained(folder, trust_remote_code=False)
+        part, files = "processor", "processor_config.json or preprocessor_config.json"
+    except Exception as tokenizer_error:  # noqa: BLE001  any of the errors described above
+        part, files = "tokenizer", "tokenizer.json or tokenizer_config.json"
+        error = tokenizer_error
+    # An OSError is a file that is not there, and its text three lines of advice about the hub.
+    reason = "" if isinstance(error, OSError) else f" ({' '.join(str(error).split())[:200]})"
+    return ModelError(
+        f"The {part} of {name!r} is missing or damaged: look at {files}{reason}; get the whole "
+        "checkpoint."
+    )
+
+
+def find_device(name: str) -> torch.device:
+    """Return a device of this machine.
+
+    Args:
+        name: "auto" for a CUDA GPU where there is one, else the CPU; or by torch's name for it.
+
+    Raises:
+        ModelError: The name is none of a device that models run on, or there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise _unknown(name) from error
+    if device.type not in _DEVICES:
+        raise _unknown(name)
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise ModelError(
+                f"The device {name!r} is not there: torch finds {count or 'no'} CUDA GPU"
+                f"{'s' if count > 1 else ''}; use another device, or auto."
+            )
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ModelError("The device 'mps' is not there; use cpu, or auto.")
+    return device
+
+
+def _unknown(name: str) -> ModelError:
+    return ModelError(f"The device {name!r} is not known; use auto, cpu, cuda, cuda:1 or mps.")
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes that are free on a device, None if it does not tell.
+
+    Of main memory, the smaller of what the machine has available and what the control group allows.
+    """
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type != "cpu":
+        return None
+    available = psutil.virtual_memory().available
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = int((group / "memory.max").read_text(encoding="ascii"))
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such group, or one without a limit
+        return available
+    return min(available, max(0, limit - used))
+
+
+def _threads(model: Any, wanted: int | None) -> int | None:
+    """Return the CPU threads that a model computes with; None for torch's own number."""
+    if wanted is not None or model.device.type != "cpu":
+        return wanted
+    return 1 if model.num_parameters() < SINGLE_THREAD_PARAMETERS else None

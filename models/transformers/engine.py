@@ -1,216 +1,571 @@
-"""A loaded model at work: prompts in, tokens out to their rows, each half in a thread of its own.
+"""One loaded checkpoint and the thread that works for it: requests in batches, token by token.
 
-Imports torch and transformers: only `loaded_models` imports this module, at the first load.
+Requests that arrive while others decode are prefilled between two tokens and join the batch, which
+resumes from its own KV caches. Imports torch and transformers: `loading` imports it late.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
-from typing import Any, TypeVar
+import atexit
+import inspect
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
 
 import torch
 from PIL import Image
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
-from ..attention import Attention
 from ..chat_format import Turn
+from ..completion import Chunk, Completion, Drafted, FinishReason, Settings, TextStream, token_entry
 from ..errors import ModelError
-from .attention_layers import count_layers
-from .attention_pass import AttentionPass
-from .attention_span import Span, Stretch
-from .checkpoint import Checkpoint
-from .computation import Computation
-from .draft_checks import check_same_tokens, check_takes_back
-from .encoder import Encoder
-from .gate import Gate
-from .generation import Generation, generation_config
-from .load_errors import is_out_of_memory, one_line
-from .prompt import Prompt
-from .rows import Row
-from .speculation import Draft
-from .threads import ThreadShares, fixed_threads, one_thread
+from .checkpoint import Checkpoint, loading_gate
+from .load_errors import explain_failure, is_out_of_memory
+from .prefix_cache import KVCache, PrefixCache, merge_caches, new_cache, take_sequence
+from .prompt import Encoder, Prompt, image_inputs
 
-_Made = TypeVar("_Made")
+JOIN_EVERY = 4
+"""Tokens that a running batch decodes before waiting requests join, so that a stream of short
+requests cannot starve it."""
+
+PADDING = 1024
+"""Tokens of padding that cost no more than a batch of their own."""
+
+
+class Work(Protocol):
+    """What the engine's thread takes from its queue besides requests."""
+
+    future: Future[Any]
+
+    def run(self, engine: "Engine") -> None:
+        """Do it, in the engine's thread."""
+        ...
+
+
+class Request:
+    """One call: what is asked for, and what has been generated. Only `future` is the caller's.
+
+    Attributes:
+        turns: The conversation for the chat template.
+        images: Its images, with their digests.
+        settings: How to generate.
+        batch_size: Sequences of a batch that it is in, at most.
+        batch_tokens: Tokens of such a batch at most, padding and outputs included.
+        prefix_cache_bytes: Memory that prefix KV caches may take; None for the engine's default.
+        draft: The engine that drafts for it (speculative decoding); None for none.
+        future: Resolves to the `Completion`; cancelling it ends the generation at the next token.
+        prompt: The encoded prompt.
+        tokens: Prompt and output, without padding.
+        known: KV cache of the first `computed` tokens, None if there is none.
+        computed: Tokens that need not be computed again.
+    """
+
+    prompt: Prompt
+    limit: int
+
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        images: Sequence[tuple[Image.Image, str]],
+        settings: Settings,
+        *,
+        batch_size: int = 1,
+        batch_tokens: int = 1 << 62,
+        prefix_cache_bytes: int | None = None,
+        draft: "tuple[Engine, Sequence[tuple[Image.Image, str]]] | None" = None,
+        on_chunk: Callable[[Chunk], object] | None = None,
+    ) -> None:
+        """Prepare a request; `Engine.submit` sets the engine to work."""
+        self.turns = turns
+        self.images = images
+        self.settings = settings
+        self.batch_size = batch_size
+        self.batch_tokens = batch_tokens
+        self.prefix_cache_bytes = prefix_cache_bytes
+        self.draft = draft
+        self.future: Future[Completion] = Future()
+        self.tokens: list[int] = []
+        self.known: KVCache | None = None
+        self.computed = 0
+        self.cached = 0
+        self.drafted = Drafted() if draft else None
+        self.generator: torch.Generator | None = None
+        self._on_chunk = on_chunk
+        self._logprobs: list[dict[str, Any]] = []
+        self._drawn_from: torch.Tensor | None = None
+
+    def begin(self, prompt: Prompt, decode: Callable[[Sequence[int]], str]) -> None:
+        """Take the encoded prompt."""
+        self.prompt = prompt
+        self.tokens = list(prompt.tokens)
+        self.limit = min(self.settings.max_tokens, prompt.capacity)
+        self._decode = decode
+        self._stream = TextStream(decode, self.settings.stop)
+        if self.settings.temperature > 0:
+            seed = self.settings.seed
+            self.generator = torch.Generator()
+            self.generator.manual_seed(secrets.randbits(63) if seed is None else seed)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will be generated: finished, failed or cancelled."""
+        return self.future.done()
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that may still be generated."""
+        return self.limit - (len(self.tokens) - len(self.prompt.tokens))
+
+    def draw(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return scores (vocabulary) whose likeliest token is a draw from their softmax.
+
+        Gumbel noise from a generator of its own: a seed gives the same output alone and beside
+        others. Temperatures below 1 shrink the noise instead of raising the scores, which is the
+        same draw and cannot overflow. Until `accept`, a second draw is the same one.
+        """
+        if self.generator is None:
+            return scores
+        if self._drawn_from is None:
+            self._drawn_from = self.generator.get_state()
+        self.generator.set_state(self._drawn_from)
+        exponential = torch.empty(scores.shape[0]).exponential_(generator=self.generator)
+        gumbel = -exponential.clamp_min(1e-30).log()
+        temperature = self.settings.temperature
+        noise = gumbel.to(scores.device) * min(temperature, 1.0)
+        return scores / max(temperature, 1.0) + noise
+
+    def accept(self, token: int, entry: dict[str, Any] | None, *, ends: bool) -> None:
+        """Take the next token, with its log-probabilities where they were asked for."""
+        self.tokens.append(token)
+        self._drawn_from = None
+        if ends:
+            self.finish("stop")
+            return
+        self._emit(self._stream.push(token), [entry] if entry else [])
+        if self._stream.stopped:
+            self.finish("stop")
+        elif self.remaining <= 0:
+            self.finish("length")
+
+    def logprobs(self, scores: torch.Tensor, token: int) -> dict[str, Any] | None:
+        """Return the log-probabilities at one place, if they were asked for.
+
+        Args:
+            scores: Shape (vocabulary).
+            token: The token that was chosen.
+        """
+        if not self.settings.logprobs:
+            return None
+        logprobs = torch.log_softmax(scores.float(), dim=-1)
+        values, tokens = logprobs.topk(min(self.settings.top_logprobs, logprobs.shape[0]))
+        top = list(zip(tokens.tolist(), values.tolist(), strict=True))
+        return token_entry(self._decode, token, float(logprobs[token]), top)
+
+    def finish(self, reason: FinishReason) -> None:
+        """End the output."""
+        if self.done:
+            return
+        self._emit(self._stream.finish(), [])
+        completion = Completion(
+            text=self._stream.text,
+            input_tokens=len(self.prompt.tokens),
+            cached_tokens=self.cached,
+            output_tokens=len(self.tokens) - len(self.prompt.tokens),
+            # The held-back rest may complete a stop string at the very limit.
+            finish_reason="stop" if self._stream.stopped else reason,
+            logprobs=tuple(self._logprobs),
+            drafted=self.drafted,
+        )
+        with suppress(InvalidStateError):  # the caller cancelled at this moment
+            self.future.set_result(completion)
+
+    def _emit(self, text: str, entries: list[dict[str, Any]]) -> None:
+        self._logprobs += entries
+        if self._on_chunk and (text or entries):
+            self._on_chunk(Chunk(text, tuple(entries)))
+
+
+class Sampler(LogitsProcessor):
+    """Keep the scores of a step, and draw for the requests that ask for it."""
+
+    def __init__(self, batch: Sequence[Request]) -> None:
+        """Sample for requests in the order of the batch."""
+        self.scores = torch.empty(0)
+        self._batch = batch
+        self._draws = any(one.generator for one in batch)
+
+    def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the scores (sequences, vocabulary) whose maximum is each next token."""
+        if not self.scores.numel():
+            check_scores(scores)
+        self.scores = scores
+        if not self._draws:
+            return scores
+        return torch.stack([one.draw(own) for one, own in zip(self._batch, scores, strict=True)])
+
+
+class Watch(StoppingCriteria):
+    """Pass each new token to its request, and stop where nothing is left to do or others wait."""
+
+    def __init__(
+        self, engine: "Engine", batch: Sequence[Request], sampler: Sampler, most: int
+    ) -> None:
+        """Watch over requests in the order of the batch, for `most` tokens."""
+        self.steps = 0
+        self.stopped = False
+        self._engine = engine
+        self._batch = batch
+        self._sampler = sampler
+        self._most = most
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ARG002
+        """Take the last column of `input_ids` (sequences, length); return which are done."""
+        if not self.stopped:  # some devices compute one step more
+            tokens = input_ids[:, -1].tolist()
+            alive = [at for at, one in enumerate(self._batch) if not one.done]
+            # What can fail for want of memory comes before any request has changed.
+            entries = {
+                at: self._batch[at].logprobs(self._sampler.scores[at], tokens[at]) for at in alive
+            }
+            self.steps += 1
+            for at in alive:
+                ends = tokens[at] in self._engine.ends
+                try:
+                    self._batch[at].accept(tokens[at], entries[at], ends=ends)
+                except Exception as error:  # noqa: BLE001  its caller gets it, others continue
+                    self._engine.fail(self._batch[at], error)
+            waits = self.steps >= JOIN_EVERY and self._engine.waits(self._batch)
+            self.stopped = self.steps >= self._most or waits or self._engine.stopping
+        done = [self.stopped or one.done for one in self._batch]
+        return torch.tensor(done, device=input_ids.device)
 
 
 class Engine:
-    """One loaded model, shared by everyone who asks for it.
+    """A checkpoint in memory, with a thread of its own.
 
-    All generation happens in one thread of the engine's own: that thread is the model's lock. A
-    second thread prepares prompts meanwhile.
-
-    The two threads also keep the number of CPU threads to themselves. Models of fewer than
-    `SINGLE_THREAD_PARAMETERS` parameters use one: beside another busy process, threads that wait
-    for each other after every small operation took up to a thousand times as long. Larger ones
-    divide what torch would take among those that compute at the moment. torch's setting for the
-    rest of the process stays as it is.
+    On a CPU, models of fewer than 50 million parameters compute on one thread: beside other busy
+    threads, more of them wait for each other after every small operation.
     """
 
-    def __init__(self, checkpoint: Checkpoint, gate: Gate, shares: ThreadShares) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         """Take over a loaded checkpoint."""
-        self._name = checkpoint.name
-        self._gate = gate
-        self._model = model = checkpoint.model
-        tokenizer = checkpoint.processor.tokenizer
-        ends = _end_tokens(model, tokenizer)
-        pad = tokenizer.pad_token_id
-        pad = pad if pad is not None else next(iter(sorted(ends)), 0)
+        self.name = checkpoint.name
+        self.model = model = checkpoint.model
+        self.encoder = Encoder(checkpoint)
+        self.ends = self.encoder.end_tokens
+        self.prefixes = PrefixCache(model.device)
+        self.writes = checkpoint.layers is None
+        pad = self.encoder.pad_token
+        self._pad = pad
         # The checkpoint's own sampling settings would be mixed into every call.
-        model.generation_config = generation_config(
-            eos_token_id=sorted(ends) or None,
+        model.generation_config = _generation_config(
+            eos_token_id=sorted(self.ends) or None,
             pad_token_id=pad,
-            bos_token_id=tokenizer.bos_token_id,
+            bos_token_id=checkpoint.processor.tokenizer.bos_token_id,
         )
-        threads = fixed_threads(model, checkpoint.threads)
-        shared = torch.get_num_threads() if threads is None and model.device.type == "cpu" else None
-        computation = Computation(model, gate, shares, shared)
-        self._generation = Generation(computation, ends, pad, writes=checkpoint.depth is None)
-        self._config = model.config
-        self._encoder = Encoder(checkpoint, reuses=self._generation.reuses)
-        self.decode = self._encoder.decode
-        self.token_ids = self._encoder.token_ids
-        self._generating = one_thread("generate", threads)
-        # Beside a generation, more threads would mostly wait for each other.
-        self._preparing = one_thread("prepare", 1)
+        # Older versions of transformers call it otherwise.
+        named = inspect.signature(model.forward).parameters
+        self.cache_name = "cache" if "cache" in named else "past_key_values"
+        # Qwen keeps the offset of its positions on the model from call to call.
+        self._stateful = [part for part in model.modules() if hasattr(part, "rope_deltas")]
+        self._waiting: queue.SimpleQueue[Request | Work | None] = queue.SimpleQueue()
+        self._held: list[Request] = []
+        self._closed = False
+        self.stopping = False
+        self._lock = threading.Lock()
+        self._worker = threading.Thread(
+            target=self._run, args=(checkpoint.threads,), name=f"engine {self.name}", daemon=True
+        )
+        self._worker.start()
+        # A thread that still computes when the interpreter ends would abort the process.
+        atexit.register(self._stop)
+
+    def submit(self, work: "Request | Work") -> None:
+        """Set the engine to work on a request or other work. Returns immediately."""
+        with self._lock:
+            if not self._closed:
+                self._waiting.put(work)
+                return
+        self.fail(
+            work, ModelError(f"The model {self.name!r} was unloaded as a call began; call again.")
+        )
 
     def close(self) -> None:
         """Take no more work; what runs or waits is still done."""
-        self._generating.shutdown(wait=False)
-        self._preparing.shutdown(wait=False)
+        with self._lock:
+            self._closed = True
+            self._waiting.put(None)
+        atexit.unregister(self._stop)
 
-    def encode(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Prompt:
-        """Render the chat template, tokenize, and prepare the pictures.
+    def _stop(self) -> None:
+        self.stopping = True
+        self.close()
+        self._worker.join()
 
-        Raises:
-            ContextLengthError: The prompt is longer than the model's context.
-            ModelError: The template does not know a role, or does not show a picture.
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Run a function in the engine's thread, between two tokens, and return its result."""
+        work = _Function(function)
+        self.submit(work)
+        return work.future.result()
+
+    def waits(self, batch: Sequence[Request]) -> bool:
+        """Whether something waits that may run beside a batch now."""
+        if not self._waiting.empty():
+            return True
+        return any(self._fits([one], batch) for one in self._held[:1])
+
+    def fail(self, work: "Request | Work", error: Exception) -> None:
+        """End a request or other work with an error, unless it is done."""
+        with suppress(InvalidStateError):
+            work.future.set_exception(explain_failure(error, self.name))
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Hold while the model computes; no call knows anything of the one before."""
+        try:
+            with loading_gate.computing(), torch.inference_mode():
+                yield
+        finally:
+            for part in self._stateful:
+                part.rope_deltas = None
+
+    def place(self, value: Any) -> Any:
+        """Return a tensor on the model's device, in its dtype if it holds no integers."""
+        if not torch.is_tensor(value):
+            return value
+        dtype = self.model.dtype if value.is_floating_point() else None
+        return value.to(device=self.model.device, dtype=dtype)
+
+    def _run(self, threads: int | None) -> None:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        running: list[Request] = []
+        while True:
+            arrived = self._arrivals(running)
+            if arrived is None or self.stopping:
+                return
+            if running and arrived:
+                self._advance(arrived, most=1)
+            running = [one for one in (*running, *arrived) if not one.done]
+            if running:
+                self._advance(running)
+            running = [one for one in running if not one.done]
+
+    def _arrivals(self, running: Sequence[Request]) -> list[Request] | None:
+        """Return the requests that may run now beside the running ones; None once closed."""
+        while True:
+            block = not running and not self._held
+            try:
+                work = self._waiting.get(block=block)
+            except queue.Empty:
+                break
+            if work is None:
+                if not running and not self._held:
+                    return None
+                self._waiting.put(None)  # again, once the others are done
+                break
+            self._begin(work)
+        taken: list[Request] = []
+        left: list[Request] = []
+        for one in self._held:
+            if one.done:
+                continue
+            # Nobody joins past one that waits for the others to end.
+            if left or not self._fits([*taken, one], running):
+                left.append(one)
+            else:
+                taken.append(one)
+        self._held = left
+        return taken
+
+    def _begin(self, work: "Request | Work") -> None:
+        if work.future.done():
+            return
+        try:
+            if not isinstance(work, Request):
+                work.run(self)
+                return
+            with loading_gate.computing():
+                work.begin(self.encoder.encode(work.turns, work.images), self.encoder.decode)
+            if work.draft is None and work.prompt.chain and work.prefix_cache_bytes != 0:
+                # One token is left to compute, for something has to say what comes next.
+                found = self.prefixes.find(work.prompt, len(work.prompt.tokens) - 1)
+                if found:
+                    work.known, work.computed = found
+                    work.cached = work.computed
+            self._held.append(work)
+        except Exception as error:  # noqa: BLE001  the caller gets it
+            if is_out_of_memory(error):
+                self.prefixes.clear()
+            self.fail(work, error)
+
+    def _fits(self, taken: Sequence[Request], running: Sequence[Request]) -> bool:
+        """Whether a batch stays within its bounds, and wastes little on padding."""
+        batch = [*running, *taken]
+        if len(batch) == 1:
+            return True
+        if any(not other.prompt.chain or other.draft for other in batch):
+            return False
+        if len(batch) > min(other.batch_size for other in batch):
+            return False
+        new = [len(other.tokens) - other.computed for other in taken]
+        # Known and new tokens are padded apart; once computed, all of a request's are known.
+        width = max(other.computed for other in taken) + max(new)
+        width = max([width, *(len(other.tokens) for other in running)])
+        longest = width + max(other.remaining for other in batch)
+        if len(batch) * longest > min(other.batch_tokens for other in batch):
+            return False
+        return len(new) * max(new) <= 2 * sum(new) + PADDING
+
+    def _advance(self, batch: Sequence[Request], most: int = 1 << 62) -> None:
+        """Generate until all are done, others wait, or `most` tokens have come.
+
+        A batch that fails is tried again one by one, so that only the request at fault fails.
         """
-        return self._prepare(lambda: self._encoder.encode(turns, images))
+        try:
+            if batch[0].draft is not None:
+                self._speculate(batch[0])
+            elif batch[0].prompt.chain:
+                self._generate(batch, most)
+            else:
+                self._generate_alone(batch[0])
+            return
+        except Exception as error:  # noqa: BLE001  the caller gets it
+            if is_out_of_memory(error):
+                self.prefixes.clear()
+            if len(batch) == 1:
+                self.fail(batch[0], error)
+                return
+        for one in batch:
+            if not one.done:
+                self._advance([one], most)
 
-    def encode_stretch(
-        self, turns: Sequence[Turn], images: Sequence[Image.Image], span: Span
-    ) -> tuple[Prompt, Stretch]:
-        """`encode`, and which of the prompt's tokens are a stretch of the last turn's text.
+    def _generate(self, batch: Sequence[Request], most: int) -> None:
+        inputs, columns, known_width = _lay_out(batch, self._pad)
+        cache = new_cache(self.model.config)
+        if known_width:
+            cache = merge_caches([one.known for one in batch], known_width, cache)
+        watch = self._decode(batch, inputs | {self.cache_name: cache}, most)
+        width = inputs["input_ids"].shape[1]
+        with torch.inference_mode():
+            for at, one in enumerate(batch):
+                length = len(one.prompt.tokens)
+                if one.computed < length and one.prefix_cache_bytes != 0:
+                    prompt = take_sequence(cache, at, columns[at][:length])
+                    self.prefixes.store(one.prompt.chain, prompt, one.prefix_cache_bytes)
+                if not one.done:
+                    # The last token was chosen, not computed.
+                    generated = torch.arange(width, width + watch.steps - 1)
+                    own = torch.cat([columns[at], generated])
+                    one.known = take_sequence(cache, at, own)
+                    one.computed = len(one.tokens) - 1
 
-        Raises:
-            ContextLengthError: The prompt is longer than the model's context.
-            ModelError: As `encode`; or no such stretch, or it cannot be found among the tokens.
-        """
+    def _generate_alone(self, one: Request) -> None:
+        """Generate for a model whose KV caches cannot be cut: one request after the other."""
+        self._decode([one], one.prompt.inputs, one.remaining)
+        one.finish("length")
 
-        def encode() -> tuple[Prompt, Stretch]:
-            prompt = self._encoder.encode(turns, images)
-            return prompt, self._encoder.find_stretch(turns, len(images), span, prompt)
+    def _decode(self, batch: Sequence[Request], inputs: dict[str, Any], most: int) -> Watch:
+        sampler = Sampler(batch)
+        watch = Watch(self, batch, sampler, most)
+        with self.computing():
+            self.model.generate(
+                **{key: self.place(value) for key, value in inputs.items()},
+                generation_config=_generation_config(
+                    max_new_tokens=max(one.remaining for one in batch), do_sample=False
+                ),
+                logits_processor=LogitsProcessorList([sampler]),
+                stopping_criteria=StoppingCriteriaList([watch]),
+            )
+        return watch
 
-        return self._prepare(encode)
+    def _speculate(self, one: Request) -> None:
+        """Generate with a draft; such a request is alone, and its prompt is computed anew."""
+        from .speculation import Reader, speculate
 
-    def count_layers(self) -> int:
-        """Layers that are loaded of the language model.
+        if one.draft is None or one.drafted is None:
+            return
+        draft, images = one.draft
+        read = draft.encoder.encode(one.turns, images)
 
-        Raises:
-            ModelError: The model's attention cannot be read.
-        """
-        return count_layers(self._config, self._name)
+        def accept(token: int, scores: torch.Tensor) -> bool:
+            one.accept(token, one.logprobs(scores, token), ends=token in self.ends)
+            return not one.done
 
-    def draft(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Draft:
-        """This model as one that writes ahead for another one, with its reading of a prompt.
+        with self.computing():
+            readers = Reader(self, one.prompt), Reader(draft, read)
+            speculate(*readers, self.ends, one.limit, accept, one.drafted)
+        one.finish("length")
 
-        Raises:
-            ContextLengthError: As for `encode`, like the other errors.
-            ModelError: Its outputs cannot be taken back.
-        """
-        self._check_reuse()
-        return Draft(self._model, self.encode(turns, images))
 
-    def check_draft(self, draft: "Engine") -> None:
-        """Refuse a model that cannot write ahead for this one.
+class _Function:
+    """A function to be run in the engine's thread."""
 
-        Raises:
-            ModelError: One of them cannot take back what it read, or they have other tokens.
-        """
-        self._check_reuse()
-        draft._check_reuse()
-        check_same_tokens(
-            (self._name, self._encoder.vocabulary), (draft._name, draft._encoder.vocabulary)
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.future: Future[Any] = Future()
+        self._function = function
+
+    def run(self, engine: Engine) -> None:  # noqa: ARG002
+        self.future.set_result(self._function())
+
+
+def check_scores(scores: torch.Tensor) -> None:
+    """Refuse scores that are no numbers.
+
+    Raises:
+        ModelError: With what to do.
+    """
+    if bool(torch.isnan(scores).any()):
+        raise ModelError(
+            "The model's output is not a number; its dtype is too small for it, so use bfloat16 or "
+            "float32."
         )
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
-        """Token ids of a prompt, those of pictures included."""
-        return self.encode(turns, images).tokens
 
-    def announce(self) -> Callable[[], None]:
-        """Say that a call is coming; returns what is to be called once it waits, or failed."""
-        return self._generation.waiting.announce()
+def _lay_out(
+    batch: Sequence[Request], pad: int
+) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], int]:
+    """Put sequences side by side: their known tokens on the left, the others on the right.
 
-    def submit(self, rows: Sequence[Row]) -> None:
-        """Generate for rows, in the model's thread, with others that wait. Returns at once."""
-        self._generation.waiting.put(rows)
-        self._work(rows)
+    Both parts are padded on the left, so that the known parts end in one column and the sequences
+    in another. Between them a sequence may have padding too; its mask and positions pass over it.
 
-    def read_attention(
-        self, prompt: Prompt, stretch: Stretch, layers: tuple[int, ...], **asked: Any
-    ) -> Future[Attention]:
-        """Read attention, in the model's thread, between the tokens of others. Returns at once.
-
-        Args:
-            prompt: The prompt.
-            stretch: Its tokens on which attention is wanted.
-            layers: Which layers, 1 for the first, all of them loaded.
-            **asked: The rest of what an `AttentionPass` takes.
-
-        Raises:
-            ModelError: There is no such query.
-        """
-        one = AttentionPass(prompt, stretch, layers, **asked)
-        self._generation.passes.put(one)
-        self._work([one])
-        return one.future
-
-    def forget_prefixes(self) -> None:
-        """Free the keys and values of earlier prompts, once the model is free."""
-        with suppress(RuntimeError):  # unloaded: they are gone
-            self._generating.submit(self._generation.forget_prefixes).result()
-
-    def _prepare(self, make: Callable[[], _Made]) -> _Made:
-        def prepare() -> _Made:
-            with self._gate.computing():
-                return make()
-
-        try:
-            preparing = self._preparing.submit(prepare)
-        except RuntimeError as error:
-            raise self._unloaded() from error
-        return preparing.result()
-
-    def _work(self, waiting: Sequence[Row | AttentionPass]) -> None:
-        try:
-            self._generating.submit(self._generation.run, self._explain)
-        except RuntimeError:
-            for one in waiting:
-                one.fail(self._unloaded())
-
-    def _check_reuse(self) -> None:
-        check_takes_back(self._name, reuses=self._generation.reuses)
-
-    def _explain(self, error: Exception) -> Exception:
-        if isinstance(error, ModelError):
-            return error
-        if is_out_of_memory(error):
-            explained = ModelError(
-                f"The model {self._name!r} ran out of memory; lower max_pixels or max_tokens."
-            )
-        else:
-            reason = f"{type(error).__name__}: {one_line(error)}"
-            explained = ModelError(f"The model {self._name!r} failed ({reason}).")
-        explained.__cause__ = error
-        return explained
-
-    def _unloaded(self) -> ModelError:
-        return ModelError(f"The model {self._name!r} was unloaded as a call began; call again.")
+    Returns:
+        What `generate` takes but for the KV cache, the columns of each sequence's tokens, and the
+        columns of the known part.
+    """
+    known = max(one.computed for one in batch)
+    width = known + max(len(one.tokens) - one.computed for one in batch)
+    ids = torch.full((len(batch), width), pad)
+    mask = torch.zeros_like(ids)
+    columns = []
+    for at, one in enumerate(batch):
+        new = len(one.tokens) - one.computed
+        own = torch.cat([torch.arange(known - one.computed, known), torch.arange(width)[-new:]])
+        ids[at, own] = torch.tensor(one.tokens)
+        mask[at, own] = 1
+        columns.append(own)
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    inputs |= image_inputs(
+        image for one in batch for image in one.prompt.images if image.start >= one.computed
+    )
+    if batch[0].prompt.positions is not None:
+        positions = torch.zeros(4, len(batch), width, dtype=torch.long)
+        for at, (one, own) in enumerate(zip(batch, columns, strict=True)):
+            positions[:, at, own] = one.prompt.positions_to(len(one.tokens))
+        inputs["position_ids"] = positions
+    return inputs, columns, known
 
 
-def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Tokens that end an answer: those of the generation config and the tokenizer's own."""
-    # A model that was loaded for its attention has none.
-    own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ends = own if isinstance(own, list) else [own]
-    last = tokenizer.eos_token_id
-    return frozenset(end for end in [*ends, last] if end is not None)
+def _generation_config(**settings: Any) -> Any:
+    """Return a generation config; transformers leaves it untyped."""
+    config: Any = GenerationConfig
+    return config(**settings)

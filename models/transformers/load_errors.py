@@ -1,17 +1,44 @@
-"""What went wrong while a checkpoint was loaded, as one sentence for people."""
+"""What went wrong while a checkpoint was loaded or run, as one sentence for people."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from ..errors import ModelError
-from .model_spec import INSTALL, ModelSpec
+
+INSTALL = 'pip install "langgraph-mai[transformers]"'
 
 _PACKAGES = ("torch", "torchvision", "transformers")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Everything that makes one loaded model differ from another.
+
+    Attributes:
+        model: Local folder or hub name.
+        revision: Branch, tag or commit of a hub model.
+        dtype: Torch dtype by name, or "auto".
+        device: Torch device, or "auto".
+        attention: Attention implementation of transformers, None for its default.
+        threads: CPU threads, None for one for models of fewer than 50 million
+            parameters, else torch's number.
+        layers: Layers of the language model that are loaded, for attention alone; None for the
+            whole model.
+    """
+
+    model: str
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    attention: str | None = None
+    threads: int | None = None
+    layers: int | None = None
+
+
 def explain_import_error(error: ImportError) -> ImportError:
-    """The error to raise when the libraries of local models cannot be imported."""
+    """Return the error to raise when the libraries of local models cannot be imported."""
     if absent := _absent():
         return ImportError(f"Local models need {', '.join(absent)}; install it with: {INSTALL}")
     *_, innermost = _chain(error)
@@ -23,7 +50,7 @@ def explain_import_error(error: ImportError) -> ImportError:
 
 
 def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
-    """The error to raise instead of one that a library raised.
+    """Return the error to raise instead of one that a library raised.
 
     Libraries are told apart by the names of their exceptions, because which classes exist depends
     on their versions.
@@ -74,7 +101,7 @@ def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether main or GPU memory ran out."""
+    """Tell whether main or GPU memory ran out."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError)
@@ -130,5 +157,20 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line of at most 300 characters."""
+    """Return what an error says, in one line of at most 300 characters."""
     return " ".join(str(error).split())[:300]
+
+
+def explain_failure(error: Exception, name: str) -> Exception:
+    """Return the error that a caller gets when a loaded model fails."""
+    if isinstance(error, ModelError):
+        return error
+    if is_out_of_memory(error):
+        explained = ModelError(
+            f"The model {name!r} ran out of memory; lower max_pixels or max_tokens."
+        )
+    else:
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        explained = ModelError(f"The model {name!r} failed ({reason}).")
+    explained.__cause__ = error
+    return explained

@@ -1,145 +1,164 @@
-"""Keys and values of earlier prompts, for prompts that begin alike."""
+"""KV caches of prompts: taken out of a batch, put into another, and kept for equal prefixes.
 
-from bisect import bisect_left
+Imports torch and transformers: only modules of a loaded model import this one.
+"""
+
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
-from .key_values import KeyValues, count_bytes, first_tokens
-from .prompt import Prompt
+import psutil
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+KVCache = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+"""Keys and values of some tokens by layer, each of shape (key heads, tokens, head dimension)."""
 
 SHORTEST = 16
 """Shorter common prefixes (what a chat template begins with) are not worth copying."""
 
-INDEX_BYTES = 160
-"""Memory that finding a prompt takes, a token: its number, and its place in a tuple and a dict."""
+TOKEN_BYTES = 160
+"""Memory that finding a prompt takes per token: its number in a tuple and in a dict."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    chain: tuple[int, ...]
-    known: KeyValues
-    size: int
+_SHARE_OF_MEMORY = 8
+_BYTES_IF_UNKNOWN = 1 << 30
 
 
 class PrefixCache:
-    """Finds the longest common prefix; forgets what was not used for the longest time.
+    """Find the longest common prefix with earlier prompts; evict the least recently used.
 
-    Every prefix is listed with one of the prompts that begin with it, the one stored last.
-
-    Used by a model's own thread alone, so it has no lock.
+    Used by an engine's own thread alone, so it has no lock.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()
-        self._by_prefix: dict[int, int] = {}
-        self._next = 0
+    def __init__(self, device: torch.device) -> None:
+        """Start empty, with an eighth of the memory that is free on a device as the limit."""
+        free = _free_memory(device)
+        self.default_bytes = _BYTES_IF_UNKNOWN if free is None else free // _SHARE_OF_MEMORY
+        self._entries: OrderedDict[tuple[int, ...], KVCache] = OrderedDict()
+        self._by_prefix: dict[int, tuple[int, ...]] = {}
         self._bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that the keys and values take, and the index that finds them."""
-        return self._bytes
-
-    def find(self, chain: Sequence[int]) -> tuple[KeyValues, int] | None:
-        """The longest common prefix with an earlier prompt.
+    def find(self, prompt: Any, end: int) -> tuple[KVCache, int] | None:
+        """Return the KV cache of a prompt's longest known beginning.
 
         Args:
-            chain: What `Prompt.chain` holds.
-
-        Returns:
-            The keys and values of the prefix and its tokens; None if it is shorter than `SHORTEST`.
-        """
-        low, high = 0, len(chain)
-        # Whatever is known of a prefix is known of all shorter ones too.
-        while low < high:
-            middle = (low + high + 1) // 2
-            if chain[middle - 1] in self._by_prefix:
-                low = middle
-            else:
-                high = middle - 1
-        if low < SHORTEST:
-            return None
-        number = self._by_prefix[chain[low - 1]]
-        self._entries.move_to_end(number)
-        return first_tokens(self._entries[number].known, low), low
-
-    def find_before(self, prompt: Prompt, end: int) -> tuple[KeyValues, int] | None:
-        """What is known of the beginning of a prompt.
-
-        Args:
-            prompt: The prompt.
+            prompt: A `Prompt` with a `chain`.
             end: Its first token that has to be computed in any case.
 
         Returns:
-            The keys and values of its first tokens, and how many they are: not past `end`, and
-            never up to the middle of a picture. None if nothing is known.
+            The KV cache and its tokens: not past `end`, and never up to the middle of an image.
+            None if less than `SHORTEST` tokens are known.
         """
-        found = self.find(prompt.chain[:end])
-        if found is None:
+        lengths = range(end, SHORTEST - 1, -1)
+        length = next((at for at in lengths if prompt.chain[at - 1] in self._by_prefix), 0)
+        if not (computed := prompt.boundary(length)):
             return None
-        known, count = found
-        computed = prompt.boundary(count)
-        return (first_tokens(known, computed), computed) if computed else None
+        chain = self._by_prefix[prompt.chain[length - 1]]
+        self._entries.move_to_end(chain)
+        layers = self._entries[chain]
+        cut = slice(None), slice(computed)
+        return tuple((keys[cut], values[cut]) for keys, values in layers), computed
 
-    def store(self, chain: tuple[int, ...], known: KeyValues, limit: int) -> None:
-        """Keep a prompt's keys and values, and forget old ones until all fit.
+    def store(self, chain: tuple[int, ...], known: KVCache, limit: int | None) -> None:
+        """Keep a prompt's KV cache, and evict old ones until all fit.
 
         Args:
-            chain: What `Prompt.chain` holds.
-            known: Keys and values of all its tokens, which are nobody else's.
-            limit: Bytes that all may take, the index included.
+            chain: The prompt's `chain`.
+            known: KV cache of all its tokens, which is nobody else's.
+            limit: Bytes that all may take, the index included; None for the default.
         """
-        size = count_bytes(known) + len(chain) * INDEX_BYTES
+        limit = self.default_bytes if limit is None else limit
+        size = _size(chain, known)
         if size <= limit and len(chain) >= SHORTEST and chain[-1] not in self._by_prefix:
-            number, self._next = self._next, self._next + 1
-            self._entries[number] = _Entry(chain, known, size)
+            self._entries[chain] = known
+            self._by_prefix |= dict.fromkeys(chain, chain)
             self._bytes += size
-            for prefix in chain:
-                self._list(prefix, number)
         while self._bytes > limit:
-            self._forget_oldest()
+            oldest, evicted = self._entries.popitem(last=False)
+            self._bytes -= _size(oldest, evicted)
+            for number in oldest:
+                if self._by_prefix.get(number) is oldest:
+                    del self._by_prefix[number]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Evict everything."""
         self._entries.clear()
         self._by_prefix.clear()
         self._bytes = 0
 
-    def _list(self, prefix: int, number: int) -> None:
-        # A dict keeps the first of equal keys; that of a forgotten prompt would not be freed.
-        self._by_prefix.pop(prefix, None)
-        self._by_prefix[prefix] = number
-
-    def _forget_oldest(self) -> None:
-        number, entry = self._entries.popitem(last=False)
-        self._bytes -= entry.size
-        listed = [at for at, prefix in enumerate(entry.chain) if self._by_prefix[prefix] == number]
-        if not listed:
-            return
-        heir, common = self._most_alike(entry.chain, listed[0])
-        for at in listed:
-            if at < common:
-                self._list(self._entries[heir].chain[at], heir)
-            else:
-                del self._by_prefix[entry.chain[at]]
-
-    def _most_alike(self, chain: Sequence[int], at: int) -> tuple[int, int]:
-        """The prompt that shares most with `chain`, and how many tokens; 0 if not that at `at`."""
-        heir, common = 0, 0
-        for number, entry in self._entries.items():
-            if len(entry.chain) > at and entry.chain[at] == chain[at]:
-                shared = _common_length(entry.chain, chain)
-                if shared > common:
-                    heir, common = number, shared
-        return heir, common
+    @property
+    def nbytes(self) -> int:
+        """Memory that the KV caches take, and the index that finds them."""
+        return self._bytes
 
 
-def _common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two prompts share: equal prefixes have equal numbers, longer ones do not."""
-    places = range(min(len(first), len(second)))
-    return bisect_left(places, True, key=lambda at: first[at] != second[at])
+def _size(chain: Sequence[int], known: KVCache) -> int:
+    return sum(part.nbytes for layer in known for part in layer) + len(chain) * TOKEN_BYTES
+
+
+def has_plain_cache(config: Any) -> bool:
+    """Tell whether each layer keeps the keys and values of every token.
+
+    Sliding windows and states of linear attention cannot be cut at any token.
+    """
+    # Exactly this class: its subclasses keep less, or more.
+    return all(type(layer) is DynamicLayer for layer in new_cache(config).layers)
+
+
+def new_cache(config: Any) -> DynamicCache:
+    """Return an empty cache for a model."""
+    return DynamicCache(config=config.get_text_config())
+
+
+def take_sequence(cache: DynamicCache, at: int, columns: torch.Tensor) -> KVCache:
+    """Copy one sequence out of a batch.
+
+    Args:
+        cache: The batch.
+        at: Which sequence.
+        columns: Indices of its tokens in the batch, in order.
+    """
+    layers: Any = cache.layers
+    columns = columns.to(layers[0].keys.device)
+    return tuple(
+        (layer.keys[at].index_select(1, columns), layer.values[at].index_select(1, columns))
+        for layer in layers
+    )
+
+
+def merge_caches(
+    sequences: Sequence[KVCache | None], width: int, cache: DynamicCache
+) -> DynamicCache:
+    """Fill an empty cache with sequences of different lengths, padded on the left.
+
+    Args:
+        sequences: KV cache of each, None for one without any.
+        width: Tokens of the longest one.
+        cache: What to fill.
+    """
+    some = next(one for one in sequences if one is not None)
+    for index, layer in enumerate(some):
+        keys, values = (_merged(sequences, index, part, width, layer[part]) for part in (0, 1))
+        cache.update(keys, values, index)
+    return cache
+
+
+def _merged(
+    sequences: Sequence[KVCache | None], layer: int, part: int, width: int, like: torch.Tensor
+) -> torch.Tensor:
+    if len(sequences) == 1:
+        return like[None]
+    heads, _, dimension = like.shape
+    merged = like.new_zeros(len(sequences), heads, width, dimension)
+    for at, one in enumerate(sequences):
+        if one is not None:
+            merged[at, :, width - one[layer][part].shape[1] :] = one[layer][part]
+    return merged
+
+
+def _free_memory(device: torch.device) -> int | None:
+    """Return the bytes that are free on a device, None if it does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return psutil.virtual_memory().available if device.type == "cpu" else None

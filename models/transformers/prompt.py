@@ -1,28 +1,40 @@
-"""A prompt as a model takes it: its tokens, its pictures one by one, and what makes it unique.
+"""From a conversation to the tensors of a prompt, and from tokens to text.
 
-Imports torch: only modules of a loaded model import this one.
+Imports torch and transformers: only modules of a loaded model import this one.
 """
 
 import hashlib
+import sys
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import torch
+from cachetools import LRUCache
+from jinja2 import TemplateError
+from PIL import Image
 
-from .padding import Inputs
+from ..chat_format import Turn, turn_text
+from ..errors import ContextLengthError, ModelError
+from .checkpoint import Checkpoint
+from .load_errors import one_line
+from .prefix_cache import has_plain_cache
+
+Inputs = dict[str, torch.Tensor]
+
+REUSING = frozenset({"internvl", "qwen3_vl"})
+"""Model types whose outputs were shown to be the same with reused prefixes: every token sees only
+those before it, and positions can be given from outside."""
+
+PREPARED_BYTES = 256 << 20
+"""Memory that preprocessed images may take, for all models of the process together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture inside a prompt.
-
-    Attributes:
-        start: Position of its first token.
-        end: Position after its last token.
-        inputs: What the model takes of it alone (pixel_values, image_grid_thw).
-    """
+class PromptImage:
+    """An image inside a prompt: positions of its tokens, and what the model takes of it alone."""
 
     start: int
     end: int
@@ -36,93 +48,276 @@ class Prompt:
     Attributes:
         inputs: Tensors with a batch of one: input_ids, attention_mask, pixel_values and so on.
         tokens: The token ids.
-        room: How many tokens the model's context has left for the answer.
-        chain: One number a token, which stands for it and everything before it, pictures'
+        capacity: Tokens that the model's context has left for the answer.
+        chain: One number per token, which stands for it and everything before it, the images'
             content included; equal prefixes have equal numbers. Empty if no prefix of this prompt
             may be reused.
-        pictures: The pictures, in order; only where `chain` is not empty.
-        positions: Position ids of the tokens, shape (4, length): in the text, then in time, height
-            and width. None for models that count through.
+        images: The images, in order; only where `chain` is not empty.
+        positions: Position ids, shape (4, tokens): in the text, then in time, height and width.
+            None for models that count through.
     """
 
     inputs: Inputs
     tokens: list[int]
-    room: int
+    capacity: int
     chain: tuple[int, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[PromptImage, ...] = ()
     positions: torch.Tensor | None = None
 
-    @property
-    def length(self) -> int:
-        """Its tokens, those of pictures included."""
-        return len(self.tokens)
-
     def boundary(self, position: int) -> int:
-        """The last position up to `position` that does not lie inside a picture."""
-        inside = (one.start for one in self.pictures if one.start < position < one.end)
+        """Return the last position up to `position` that does not lie inside an image."""
+        inside = (one.start for one in self.images if one.start < position < one.end)
         return next(inside, position)
 
-
-def split_pictures(
-    inputs: Inputs, tokens: Sequence[int], image_token: int, count: int
-) -> tuple[Picture, ...] | None:
-    """Take a prompt's pictures apart.
-
-    Args:
-        inputs: As the processor made them.
-        tokens: The token ids.
-        image_token: The token that stands for a part of a picture.
-        count: Number of pictures.
-
-    Returns:
-        The pictures in order, or None if the inputs do not tell which part belongs to which.
-    """
-    runs = _runs(tokens, image_token)
-    pixels = inputs.get("pixel_values")
-    if len(runs) != count or (pixels is None) != (count == 0):
-        return None
-    if pixels is None:
-        return ()
-    grid = inputs.get("image_grid_thw")
-    lengths = [end - start for start, end in runs]
-    # Qwen: patches by the grid. InternVL: tiles, which have the same number of tokens each.
-    shares = grid.prod(dim=-1).tolist() if grid is not None else lengths
-    total = sum(shares)
-    parts = [share * pixels.shape[0] // total for share in shares]
-    if sum(parts) != pixels.shape[0] or any(
-        part * total != share * pixels.shape[0] for part, share in zip(parts, shares, strict=True)
-    ):
-        return None
-    pictures = []
-    for at, (end, part, run) in enumerate(zip(accumulate(parts), parts, runs, strict=True)):
-        own = {"pixel_values": pixels[end - part : end]}
-        if grid is not None:
-            own["image_grid_thw"] = grid[at : at + 1]
-        pictures.append(Picture(*run, own))
-    return tuple(pictures)
+    def positions_to(self, count: int) -> torch.Tensor:
+        """Return the position ids of the first `count` tokens, generated ones included."""
+        if self.positions is None:
+            raise TypeError("this model counts its positions itself")
+        behind = torch.arange(1, count - self.positions.shape[1] + 1)
+        return torch.cat([self.positions, self.positions[:, -1:] + behind], dim=1)[:, :count]
 
 
-def picture_inputs(pictures: Iterable[Picture]) -> Inputs:
-    """What the model takes of several pictures, one after the other; nothing for none."""
-    parts = [picture.inputs for picture in pictures]
+def image_inputs(images: Iterable[PromptImage]) -> Inputs:
+    """Return what the model takes of several images, one after the other; nothing for none."""
+    parts = [image.inputs for image in images]
     return {key: torch.cat([part[key] for part in parts]) for key in (parts[0] if parts else ())}
 
 
-def content_chain(
-    tokens: Sequence[int], pictures: Sequence[Picture], digests: Sequence[str]
-) -> tuple[int, ...]:
-    """One number a token that stands for it and all before it.
+class Encoder:
+    """A checkpoint's processor at work; locked, because tokenizers fail when threads share them."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Take over a loaded checkpoint, whose processor is used from here alone."""
+        self._name = checkpoint.name
+        self._config = config = checkpoint.model.config
+        self.processor = processor = checkpoint.processor
+        self.tokenizer = processor.tokenizer
+        self._images = _SharedPreprocessing(processor.image_processor)
+        processor.image_processor = self._images
+        self._lock = threading.Lock()
+        self._marker: str | None = getattr(processor, "image_token", None)
+        self._marker_id: int | None = (
+            self.tokenizer.convert_tokens_to_ids(self._marker) if self._marker else None
+        )
+        text = config.get_text_config()
+        self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
+        self.reuses = config.model_type in REUSING and has_plain_cache(config)
+        self._rope_index = getattr(checkpoint.model.base_model, "get_rope_index", None)
+        # A model that was loaded for its attention has no generation config.
+        own = getattr(getattr(checkpoint.model, "generation_config", None), "eos_token_id", None)
+        ends = [*(own if isinstance(own, list) else [own]), self.tokenizer.eos_token_id]
+        self.end_tokens = frozenset(end for end in ends if end is not None)
+        pad = self.tokenizer.pad_token_id
+        self.pad_token = pad if pad is not None else next(iter(sorted(self.end_tokens)), 0)
+
+    def encode(self, turns: Sequence[Turn], images: Sequence[tuple[Image.Image, str]]) -> Prompt:
+        """Render the chat template, tokenize, and preprocess the images.
+
+        Args:
+            turns: The conversation.
+            images: Its images, each with what tells it from others.
+
+        Raises:
+            ContextLengthError: The prompt is longer than the model's context.
+            ModelError: The template does not know a role, or does not show an image.
+        """
+        digests = [digest for _, digest in images]
+        with self._lock:
+            text = prompt_text(self.processor, turns, len(images), self._name)
+            extra: dict[str, Any] = {"images": [image for image, _ in images]} if images else {}
+            bos = self.tokenizer.bos_token
+            if bos and text.startswith(bos):  # the template wrote it already
+                extra["add_special_tokens"] = False
+            self._images.digests = tuple(digests)
+            try:
+                features = self.processor(text=[text], return_tensors="pt", **extra)
+            except (ValueError, IndexError, RuntimeError, TypeError) as error:
+                raise ModelError(
+                    f"The processor of {self._name!r} refuses the prompt ({one_line(error)})."
+                ) from error
+            finally:
+                self._images.digests = None
+        inputs = {key: value for key, value in features.items() if torch.is_tensor(value)}
+        tokens: list[int] = inputs["input_ids"][0].tolist()
+        self._check_images(tokens, len(images))
+        if len(tokens) >= self._context:
+            raise ContextLengthError(
+                f"The prompt has {len(tokens)} tokens and {self._name!r} takes at most "
+                f"{self._context}, answer included; shorten it, or set max_pixels to shrink the "
+                "images.",
+                limit=self._context,
+                length=len(tokens),
+            )
+        capacity = self._context - len(tokens)
+        split = self._split(inputs, tokens, len(digests)) if self.reuses else None
+        if split is None:
+            return Prompt(inputs, tokens, capacity)
+        chain = _content_chain(tokens, split, digests)
+        return Prompt(inputs, tokens, capacity, chain, split, self._positions(inputs))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens left out."""
+        with self._lock:
+            text: str = self.tokenizer.decode(
+                tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        return text
+
+    def token_ids(self, text: str) -> list[int]:
+        """Return the token ids of a bare text."""
+        with self._lock:
+            return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _positions(self, inputs: Inputs) -> torch.Tensor | None:
+        if self._rope_index is None:
+            return None
+        positions, _ = self._rope_index(
+            input_ids=inputs["input_ids"],
+            mm_token_type_ids=inputs["mm_token_type_ids"],
+            image_grid_thw=inputs.get("image_grid_thw"),
+        )
+        through = torch.arange(inputs["input_ids"].shape[1])[None]
+        return torch.cat([through, positions[:, 0]])
+
+    def _split(
+        self, inputs: Inputs, tokens: Sequence[int], count: int
+    ) -> tuple[PromptImage, ...] | None:
+        """Take a prompt's images apart; None if the inputs do not tell which part is whose."""
+        runs = _runs(tokens, self._config.image_token_id)
+        pixels = inputs.get("pixel_values")
+        if len(runs) != count or (pixels is None) != (count == 0):
+            return None
+        if pixels is None:
+            return ()
+        grid = inputs.get("image_grid_thw")
+        # Qwen: patches by the grid. InternVL: tiles, which have the same number of tokens each.
+        lengths = [end - start for start, end in runs]
+        shares = grid.prod(dim=-1).tolist() if grid is not None else lengths
+        total = sum(shares)
+        if any(share * pixels.shape[0] % total for share in shares):
+            return None
+        parts = [share * pixels.shape[0] // total for share in shares]
+        images = []
+        for at, (end, part, run) in enumerate(zip(accumulate(parts), parts, runs, strict=True)):
+            own = {"pixel_values": pixels[end - part : end]}
+            if grid is not None:
+                own["image_grid_thw"] = grid[at : at + 1]
+            images.append(PromptImage(*run, own))
+        return tuple(images)
+
+    def _check_images(self, tokens: Sequence[int], images: int) -> None:
+        token = getattr(self._config, "image_token_id", None)
+        if not images or token is None:
+            return
+        if self._marker_id not in {None, token} and self._marker_id in tokens:
+            raise ModelError(
+                f"The config.json of {self._name!r} gives image_token_id as {token}, but its "
+                f"tokenizer writes images as token {self._marker_id} ({self._marker}); get the "
+                "files of one checkpoint."
+            )
+        if token not in tokens:
+            raise ModelError(
+                f"The chat template of {self._name!r} does not show images in messages of this "
+                "role; put them into a user message."
+            )
+
+
+def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
+    """Render the chat template, and check that it shows everything.
 
     Args:
-        tokens: The token ids.
-        pictures: The pictures among them.
-        digests: What tells each picture from others.
+        processor: The checkpoint's processor.
+        turns: The conversation.
+        images: How many images it holds.
+        model: The model's name, for error messages.
+
+    Raises:
+        ModelError: The template refuses the conversation, leaves a message out, or the text itself
+            holds the marker of an image.
     """
+    try:
+        text: str = processor.apply_chat_template(
+            list(turns), add_generation_prompt=True, tokenize=False
+        )
+    except (TemplateError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The chat template of {model!r} does not take this conversation ({one_line(error)})."
+        ) from error
+    for turn in turns:
+        # Assistant and tool turns are reworded by many templates.
+        known = turn["role"] in {"user", "assistant", "tool"}
+        if not known and any(part.strip() not in text for part in turn_text(turn)):
+            raise ModelError(
+                f"The chat template of {model!r} leaves out messages of the role "
+                f"{turn['role']!r}; put their text into a user message."
+            )
+    marker: str | None = getattr(processor, "image_token", None)
+    shown = text.count(marker) if marker else 0
+    if shown and shown != images:
+        raise ModelError(
+            f"The prompt for {model!r} shows {shown} images where {images} were given: its text "
+            f"holds the image marker {marker!r}, or an image is in a message of a role that the "
+            "chat template shows without images."
+        )
+    return text
+
+
+class _SharedPreprocessing:
+    """An image processor that does no work twice.
+
+    The small and the large model of a pair mostly have image processors with the same settings, and
+    a question goes to each of them more than once.
+    """
+
+    def __init__(self, processor: Any) -> None:
+        self.digests: tuple[str, ...] | None = None
+        self._processor = processor
+        self._settings = f"{type(processor).__qualname__} {processor.to_json_string()}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._processor, name)
+
+    def __call__(self, images: Any, *args: Any, **kwargs: Any) -> Any:
+        """Work as the image processor itself; the tensors of the result must not be changed."""
+        if self.digests is None:
+            return self._processor(images, *args, **kwargs)
+        key = (self.digests, self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
+        with _preparing:
+            made = prepared_images.get(key)
+        if made is None:
+            made = self._processor(images, *args, **kwargs)
+            with _preparing, _too_large():
+                prepared_images[key] = made
+        # Processors take keys out of what they get.
+        return made.__class__(data=dict(made))
+
+
+def _tensor_bytes(made: Any) -> int:
+    return sum(value.nbytes for value in made.values() if torch.is_tensor(value))
+
+
+class _too_large:  # noqa: N801
+    """Ignore what cachetools raises of a value larger than the whole cache."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        return kind is not None and issubclass(kind, ValueError)
+
+
+_preparing = threading.Lock()
+prepared_images: LRUCache[Any, Any] = LRUCache(PREPARED_BYTES, _tensor_bytes)
+
+
+def _content_chain(
+    tokens: Sequence[int], images: Sequence[PromptImage], digests: Sequence[str]
+) -> tuple[int, ...]:
+    """Return one number per token that stands for it and all before it, images by content."""
     content: list[Any] = list(tokens)
-    for picture, digest in zip(pictures, digests, strict=True):
-        content[picture.start : picture.end] = [
-            f"{digest}-{at}" for at in range(picture.end - picture.start)
-        ]
+    for image, digest in zip(images, digests, strict=True):
+        places = range(image.end - image.start)
+        content[image.start : image.end] = [f"{digest}-{at}" for at in places]
     chain, last = [], b""
     for part in content:
         last = hashlib.blake2b(f"{part}".encode(), key=last, digest_size=16).digest()

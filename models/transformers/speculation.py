@@ -1,180 +1,167 @@
-"""Speculative decoding: a draft writes a few tokens ahead, the target reads them in one pass.
+"""Speculative decoding: a draft proposes a few tokens, the target verifies them in one pass.
 
-The target keeps those that it would have written itself, so the output is its own greedy one. The
-draft sees the pictures; transformers' assisted generation shows it none.
-
-Imports torch and transformers: only modules of a loaded model import this one.
+The target keeps those that it would have generated itself, so the output is its own greedy one. The
+draft sees the images; transformers' assisted generation shows it none. Imports torch and
+transformers: only modules of a loaded model import this one.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..completion import Drafted
-from .key_values import plain_cache
-from .prompt import Prompt
-from .sampling import check_scores
+from ..errors import ModelError
+from .checkpoint import ModelSpec, read_config, read_processor
+from .prefix_cache import has_plain_cache, new_cache
+from .prompt import REUSING, Prompt
+
+if TYPE_CHECKING:
+    from .engine import Engine
 
 AHEAD = 5
-"""Tokens that the draft writes before the target reads them."""
-
-Accept = Callable[[int, torch.Tensor], bool]
-"""Takes the target's next token and its scores (vocabulary); returns whether more are wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A model that writes ahead, with its own reading of a prompt.
-
-    Attributes:
-        model: The transformers model.
-        prompt: The prompt as this model takes it.
-    """
-
-    model: Any
-    prompt: Prompt
+"""Tokens that the draft proposes before the target verifies them."""
 
 
 class Reader:
-    """One model with the keys and values of one conversation.
+    """One model with the KV cache of one conversation.
 
     Positions are given from outside and nothing is kept on the model, so that a model may read here
     while its own thread generates.
     """
 
-    def __init__(self, model: Any, prompt: Prompt) -> None:
-        """Read nothing yet.
-
-        Args:
-            model: The transformers model.
-            prompt: A prompt whose prefixes may be reused: its positions are known.
-        """
-        self._model = model
+    def __init__(self, engine: "Engine", prompt: Prompt) -> None:
+        """Take a prompt; nothing is computed yet."""
+        self._engine = engine
         self._prompt = prompt
-        self._cache: Any = plain_cache(model.config)
-        takes = inspect.signature(model.forward).parameters
-        self._takes = takes.keys()
-        # Older versions of transformers call it otherwise.
-        self._cache_name = "cache" if "cache" in takes else "past_key_values"
+        self._cache: Any = new_cache(engine.model.config)
         self._length = 0
 
     def read_prompt(self) -> torch.Tensor:
-        """Scores (1, vocabulary) of what follows the prompt."""
-        wanted = {key: value for key, value in self._prompt.inputs.items() if key in self._takes}
+        """Return the scores (1, vocabulary) of what follows the prompt."""
         # Alone, no token is padding; without a mask, none is kept on the model either.
-        wanted.pop("attention_mask", None)
-        wanted.pop("mm_token_type_ids", None)
-        return self._forward(wanted, self._prompt.positions, self._prompt.length, 1)
+        left_out = {"attention_mask", "mm_token_type_ids"}
+        wanted = {key: one for key, one in self._prompt.inputs.items() if key not in left_out}
+        return self._forward(wanted, len(self._prompt.tokens), 1)
 
     def read(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Scores (tokens, vocabulary) of what follows each of these."""
-        count = len(tokens)
-        positions = self._prompt.positions
-        if positions is not None:
-            behind = self._length - self._prompt.length + 1
-            positions = positions[:, -1:] + torch.arange(behind, behind + count)
-        return self._forward({"input_ids": torch.tensor([list(tokens)])}, positions, count, count)
+        """Return the scores (tokens, vocabulary) of what follows each of these."""
+        return self._forward({"input_ids": torch.tensor([list(tokens)])}, len(tokens), len(tokens))
 
-    def forget(self, tokens: int) -> None:
-        """Take the last tokens out of the keys and values again."""
+    def crop(self, tokens: int) -> None:
+        """Take the last tokens out of the KV cache again."""
         if tokens:
             self._cache.crop(-tokens)
             self._length -= tokens
 
-    def _forward(
-        self, inputs: dict[str, Any], positions: torch.Tensor | None, count: int, wanted: int
-    ) -> torch.Tensor:
-        if positions is not None:
-            inputs["position_ids"] = positions[:, None]
-        self._length += count
-        output = self._model(
-            **{key: self._place(value) for key, value in inputs.items()},
-            **{self._cache_name: self._cache, "use_cache": True, "logits_to_keep": wanted},
+    def _forward(self, inputs: dict[str, Any], count: int, wanted: int) -> torch.Tensor:
+        end = self._length + count
+        if self._prompt.positions is not None:
+            positions = self._prompt.positions_to(end)[:, self._length :]
+            inputs = inputs | {"position_ids": positions[:, None]}
+        self._length = end
+        engine = self._engine
+        output = engine.model(
+            **{key: engine.place(value) for key, value in inputs.items()},
+            **{engine.cache_name: self._cache, "use_cache": True, "logits_to_keep": wanted},
         )
         scores: torch.Tensor = output.logits[0, -wanted:]
         return scores
 
-    def _place(self, value: torch.Tensor) -> torch.Tensor:
-        dtype = self._model.dtype if value.is_floating_point() else None
-        return value.to(device=self._model.device, dtype=dtype)
 
+def speculate(
+    target: Reader,
+    draft: Reader,
+    ends: frozenset[int],
+    limit: int,
+    accept: Callable[[int, torch.Tensor], bool],
+    drafted: Drafted,
+) -> None:
+    """Generate the target's greedy output.
 
-class Speculation:
-    """A target and a draft on one conversation."""
+    Args:
+        target: Whose output is wanted.
+        draft: A faster model with the same token ids.
+        ends: Tokens that end an output; the draft proposes nothing behind one.
+        limit: Limit on the output, in tokens.
+        accept: Takes each next token and its scores (vocabulary); returns whether more are wanted.
+        drafted: Where proposed and accepted tokens are counted.
+    """
+    from .engine import check_scores
 
-    def __init__(
-        self,
-        target: Reader,
-        draft: Reader,
-        ends: frozenset[int],
-        drafted: Drafted,
-        ahead: int = AHEAD,
-    ) -> None:
-        """Read nothing yet.
-
-        Args:
-            target: Whose output is wanted.
-            draft: A faster model with the same token ids.
-            ends: Tokens that end an output; the draft writes nothing behind one.
-            drafted: Where the draft's tokens are counted.
-            ahead: Tokens that the draft writes at most before the target reads them.
-        """
-        self._target = target
-        self._draft = draft
-        self._ends = ends
-        self._drafted = drafted
-        self._ahead = ahead
-
-    def run(self, limit: int, accept: Accept) -> None:
-        """Write.
-
-        Args:
-            limit: Limit on the output, in tokens.
-            accept: Takes the tokens, one by one.
-        """
-        scores = self._target.read_prompt()
-        check_scores(scores)
-        self._draft.read_prompt()
-        token = int(scores[0].argmax())
-        written = 1
-        unread = [token]
-        if not accept(token, scores[0]):
-            return
-        while written < limit:
-            # The target writes a token of its own behind those that it keeps.
-            guesses = self._guess(unread, min(self._ahead, limit - written - 1))
-            scores = self._target.read([token, *guesses])
-            own = scores.argmax(-1).tolist()
-            kept = 0
-            while kept < len(guesses) and guesses[kept] == own[kept]:
-                kept += 1
-            self._drafted.written += len(guesses)
-            for at in range(kept + 1):
-                written += 1
-                self._drafted.accepted += at < kept  # before the output may be complete
-                if not accept(own[at], scores[at]):
-                    return
-            token = own[kept]
-            self._target.forget(len(guesses) - kept)
-            unread = self._unread(unread, guesses, kept, token)
-
-    def _guess(self, unread: Sequence[int], count: int) -> list[int]:
-        """The draft's next tokens, after it has read what it does not know yet."""
+    scores = target.read_prompt()
+    check_scores(scores)
+    draft.read_prompt()
+    token = int(scores[0].argmax())
+    generated = 1
+    unread = [token]
+    if not accept(token, scores[0]):
+        return
+    while generated < limit:
+        # The target generates a token of its own behind those that it keeps.
         guesses: list[int] = []
-        while len(guesses) < count and not (guesses and guesses[-1] in self._ends):
-            scores = self._draft.read(guesses[-1:] or unread)
-            guesses.append(int(scores[-1].argmax()))
-        return guesses
-
-    def _unread(
-        self, unread: Sequence[int], guesses: Sequence[int], kept: int, token: int
-    ) -> list[int]:
-        """What the draft has to read next; what it read beyond the kept tokens, it forgets."""
+        most = min(AHEAD, limit - generated - 1)
+        while len(guesses) < most and not (guesses and guesses[-1] in ends):
+            guesses.append(int(draft.read(guesses[-1:] or unread)[-1].argmax()))
+        scores = target.read([token, *guesses])
+        own = scores.argmax(-1).tolist()
+        kept = 0
+        while kept < len(guesses) and guesses[kept] == own[kept]:
+            kept += 1
+        drafted.proposed += len(guesses)
+        for at in range(kept + 1):
+            generated += 1
+            drafted.accepted += at < kept  # before the output may be complete
+            if not accept(own[at], scores[at]):
+                return
+        token = own[kept]
+        target.crop(len(guesses) - kept)
         if not guesses:
-            return [*unread, token]
-        # It has not read the last token that it wrote.
-        self._draft.forget(max(0, len(guesses) - 1 - kept))
-        return [*guesses[kept - 1 :], token] if kept == len(guesses) else [token]
+            unread = [*unread, token]
+            continue
+        # The draft has not read the last token that it proposed.
+        draft.crop(max(0, len(guesses) - 1 - kept))
+        unread = [*guesses[kept - 1 :], token] if kept == len(guesses) else [token]
+
+
+def check_draft_files(target: ModelSpec, draft: ModelSpec) -> None:
+    """Refuse a draft by what is known without the weights: model types and tokenizers.
+
+    Raises:
+        ImportError: A package is missing.
+        ModelError: It cannot draft, or one of the two checkpoints cannot be read.
+    """
+    for spec in (target, draft):
+        config = read_config(spec)
+        _check_crops(spec.model, config.model_type in REUSING and has_plain_cache(config))
+    tokenizers = [read_processor(spec).tokenizer for spec in (target, draft)]
+    _check_same_tokens((target.model, draft.model), tokenizers)
+
+
+def check_draft(target: "Engine", draft: "Engine") -> None:
+    """Refuse a loaded model that cannot draft for another one.
+
+    Raises:
+        ModelError: One of them cannot crop its KV cache, or their tokenizers differ.
+    """
+    for engine in (target, draft):
+        _check_crops(engine.name, engine.encoder.reuses)
+    _check_same_tokens(
+        (target.name, draft.name), [target.encoder.tokenizer, draft.encoder.tokenizer]
+    )
+
+
+def _check_crops(name: str, crops: bool) -> None:
+    if not crops:
+        raise ModelError(
+            f"{name!r} cannot take part in speculative decoding, because it cannot take back what "
+            f"it read; use models of the types {', '.join(sorted(REUSING))}."
+        )
+
+
+def _check_same_tokens(names: tuple[str, str], tokenizers: Sequence[Any]) -> None:
+    if tokenizers[0].get_vocab() != tokenizers[1].get_vocab():
+        raise ModelError(
+            f"{names[1]!r} cannot draft for {names[0]!r}: their tokenizers differ; use two models "
+            "of one family."
+        )

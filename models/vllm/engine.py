@@ -22,7 +22,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from ..chat_format import Turn
-from ..completion import Completion, Piece, Settings
+from ..completion import Chunk, Completion, Settings
 from ..errors import ContextLengthError, EngineEndedError, ModelError
 from ..prompt_text import prompt_text
 from .options import EngineSpec
@@ -91,7 +91,7 @@ class Engine:
         turns: Sequence[Turn],
         images: Sequence[Image.Image],
         settings: Settings,
-        on_piece: Callable[[Piece], object] | None = None,
+        on_chunk: Callable[[Chunk], object] | None = None,
     ) -> Future[Completion]:
         """Generate. Returns at once; cancelling the future aborts the request.
 
@@ -99,9 +99,9 @@ class Engine:
             turns: The conversation.
             images: Its pictures, in order.
             settings: How to generate.
-            on_piece: Called for every piece of output, in the engine's thread.
+            on_chunk: Called for every chunk of output, in the engine's thread.
         """
-        return self._answer(self._generate(turns, images, settings, on_piece))
+        return self._answer(self._generate(turns, images, settings, on_chunk))
 
     def run(self, work: Callable[[AsyncLLM], Coroutine[Any, Any, _Result]]) -> Future[_Result]:
         """Do something with vLLM's own engine, in its loop; for what `submit` has no setting.
@@ -125,7 +125,7 @@ class Engine:
         turns: Sequence[Turn],
         images: Sequence[Image.Image],
         settings: Settings,
-        on_piece: Callable[[Piece], object] | None,
+        on_chunk: Callable[[Chunk], object] | None,
     ) -> Completion:
         try:
             prompt = await self._render(turns, images)
@@ -133,9 +133,9 @@ class Engine:
             outputs = self._llm.generate(prompt, _sampling(settings), uuid.uuid4().hex)
             async with aclosing(outputs):
                 async for step in outputs:
-                    piece = output.add(step)
-                    if on_piece and (piece.text or piece.logprobs):
-                        on_piece(piece)
+                    chunk = output.add(step)
+                    if on_chunk and (chunk.text or chunk.logprobs):
+                        on_chunk(chunk)
             return output.completion()
         except Exception as error:
             raise self._explain(error) from error

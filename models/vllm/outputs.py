@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..completion import Completion, FinishReason, Piece, token_entry
+from ..completion import Chunk, Completion, FinishReason, token_entry
 
 
 class Output:
@@ -25,7 +25,7 @@ class Output:
         self._logprobs: list[dict[str, Any]] = []
         self._finish_reason: FinishReason = "stop"
 
-    def add(self, step: Any) -> Piece:
+    def add(self, step: Any) -> Chunk:
         """Take a step (a `RequestOutput` that holds what is new)."""
         self._input_tokens = len(step.prompt_token_ids or ())
         # Some steps do not say it.
@@ -37,7 +37,7 @@ class Output:
             self._finish_reason = "length" if new.finish_reason == "length" else "stop"
         entries = self._entries(new)
         self._logprobs += entries
-        return Piece(new.text, tuple(entries))
+        return Chunk(new.text, tuple(entries))
 
     def completion(self) -> Completion:
         """The finished output."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langgraph_mai.models import ChatServer, ChatTransformers, ChatVLLM, ModelError
-from langgraph_mai.models.capabilities import GivesAttention
+from langgraph_mai.models.capabilities import SupportsAttention
 
 REASONING = "First, the 😀 is café-like: 漢字! So 3 + 4 = 7.\n\nIt is red"
 TEXT = f"What is it?\n{REASONING}\nAnswer now."
@@ -25,7 +25,7 @@ def chat(folder, **settings):
 @pytest.fixture
 def model(deep_checkpoint):
     model = chat(deep_checkpoint).load()
-    model.forget_prefixes()
+    model.clear_prefix_cache()
     return model
 
 
@@ -207,7 +207,7 @@ def test_models_that_were_not_checked_are_refused(tmp_path, what):
 
 
 def test_who_gives_attention():
-    assert isinstance(ChatTransformers(model="x"), GivesAttention)
-    assert not isinstance(ChatVLLM(model="x"), GivesAttention)
+    assert isinstance(ChatTransformers(model="x"), SupportsAttention)
+    assert not isinstance(ChatVLLM(model="x"), SupportsAttention)
     server = ChatServer(model="x", base_url="http://localhost:1/v1", api_key="none")
-    assert not isinstance(server, GivesAttention)
+    assert not isinstance(server, SupportsAttention)

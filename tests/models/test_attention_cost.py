@@ -35,7 +35,7 @@ class Operations(TorchDispatchMode):
 @pytest.fixture
 def model(deep_checkpoint):
     model = ChatTransformers(model=str(deep_checkpoint), dtype="float32", device="cpu").load()
-    model.forget_prefixes()
+    model.clear_prefix_cache()
     return model
 
 

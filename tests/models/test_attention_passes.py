@@ -29,7 +29,7 @@ def model(deep_checkpoint):
     model = ChatTransformers(
         model=str(deep_checkpoint), dtype="float32", device="cpu", max_tokens=8
     ).load()
-    model.forget_prefixes()
+    model.clear_prefix_cache()
     return model
 
 
@@ -92,7 +92,7 @@ def test_answers_are_the_same_to_the_last_bit(model, bound, pictures):
     model = model.model_copy(update={"prefix_cache_bytes": bound})
     shown = PICTURES[:pictures]
     expected = answers(model, *shown)
-    model.forget_prefixes()
+    model.clear_prefix_cache()
     read(model, *shown, layers="all")
     read(model, PICTURES[2])  # another picture's positions are not kept either
     assert answers(model, *shown) == expected
@@ -100,7 +100,7 @@ def test_answers_are_the_same_to_the_last_bit(model, bound, pictures):
 
 def test_answers_are_the_same_after_a_pass_that_failed(model, failing):
     expected = answers(model, PICTURES[0])
-    model.forget_prefixes()
+    model.clear_prefix_cache()
     failing(RuntimeError("no luck"))
     with pytest.raises(ModelError, match=r"failed \(RuntimeError: no luck\)"):
         read(model, PICTURES[0], layers=[4])
@@ -141,7 +141,7 @@ def test_the_answer_behind_a_pass_reuses_the_prefix_again(model):
     sparse = f"{QUESTION}\nround circle.\nAnswer now."
     model.invoke(ask(QUESTION, PICTURES[0]))
     without_a_pass = cached(sparse)
-    model.forget_prefixes()
+    model.clear_prefix_cache()
     model.invoke(ask(QUESTION, PICTURES[0]))
     attention = read(model, PICTURES[0])
     assert cached(sparse) == without_a_pass == attention.cached_tokens

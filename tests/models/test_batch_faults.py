@@ -114,7 +114,7 @@ def test_an_error_where_a_row_begins_leaves_its_neighbours(qwen, monkeypatch):
 
 def test_an_error_while_rows_are_taken_is_told_to_all_of_them(qwen, monkeypatch):
     expected = qwen.invoke("hello").content
-    qwen.forget_prefixes()  # the model's thread has nothing left to do then
+    qwen.clear_prefix_cache()  # the model's thread has nothing left to do then
     take = failing_once(WaitingRows.take, 1, RuntimeError("unforeseen"))
     monkeypatch.setattr(WaitingRows, "take", take)
     results = qwen.batch(PROMPTS, return_exceptions=True, timeout=60)
@@ -165,7 +165,7 @@ def test_a_batch_with_reused_prefixes_stays_within_its_tokens(qwen, monkeypatch)
     monkeypatch.setattr(generation, "lay_out", seeing)
     narrow = qwen.model_copy(update={"batch_tokens": 1500, "max_tokens": 2})
     known, new = "q" * 600, "w" * 600
-    narrow.forget_prefixes()
+    narrow.clear_prefix_cache()
     narrow.invoke(known)
     seen.clear()
     narrow.batch([known + "!", new])

@@ -4,7 +4,7 @@ from PIL import Image
 
 from langgraph_mai.models.cold_start import forget
 from langgraph_mai.models.images import image_block, image_reference
-from langgraph_mai.models.transformers_chat import ChatTransformers
+from langgraph_mai.models.transformers.chat import ChatTransformers
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from checkpoints import save_internvl, save_qwen3_vl
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from langgraph_mai.models.capabilities import TakesDraft
+from langgraph_mai.models.capabilities import SupportsDraft
 from langgraph_mai.models.errors import ModelError
 from langgraph_mai.models.images import image_block, image_reference
 from langgraph_mai.models.server_chat import ChatServer
-from langgraph_mai.models.transformers_chat import ChatTransformers
+from langgraph_mai.models.transformers.chat import ChatTransformers
 
 
 @pytest.fixture(scope="module", params=[save_qwen3_vl, save_internvl])
@@ -122,7 +122,7 @@ def test_a_model_drafts_while_it_answers_itself(models, question):
         def answer(name, model, color, found=found, **settings):
             found[name] = model.invoke(question(color), **settings).text
 
-        draft.forget_prefixes()
+        draft.clear_prefix_cache()
         threads = [
             threading.Thread(
                 target=answer, args=("target", target, "red"), kwargs={"draft": draft}
@@ -172,6 +172,6 @@ def test_by_the_files_it_is_known_before_anything_is_loaded(models, demo_weights
 
 def test_it_is_a_capability_that_others_lack(models):
     target, draft = models
-    assert isinstance(target, TakesDraft)
+    assert isinstance(target, SupportsDraft)
     assert target.check_draft(draft) is None
-    assert not isinstance(ChatServer(model="m", base_url="http://127.0.0.1:9/v1"), TakesDraft)
+    assert not isinstance(ChatServer(model="m", base_url="http://127.0.0.1:9/v1"), SupportsDraft)

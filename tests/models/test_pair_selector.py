@@ -5,7 +5,7 @@ from attention_prompts import PICTURES, ask
 
 from langgraph_mai import load_pair
 from langgraph_mai.configs import SparseTransfer
-from langgraph_mai.models.capabilities import GivesAttention
+from langgraph_mai.models.capabilities import SupportsAttention
 from langgraph_mai.models.transformers_selector import TransformersSelector
 
 DEMO = {
@@ -25,7 +25,7 @@ def test_a_pair_on_transformers_needs_no_selector():
     pair = load_pair("demo")
     assert pair.sparse == SparseTransfer()
     assert pair.selector is None
-    assert isinstance(pair.large, GivesAttention)
+    assert isinstance(pair.large, SupportsAttention)
 
 
 def test_the_small_model_as_selector(tmp_path):
@@ -51,7 +51,7 @@ def test_a_model_as_selector_has_the_settings_of_its_block(tmp_path):
 
 def test_a_pair_on_vllm_selects_by_a_copy_of_its_large_model():
     pair = load_pair("demo-vllm")
-    assert not isinstance(pair.large, GivesAttention)
+    assert not isinstance(pair.large, SupportsAttention)
     text = "There are 3 red circles."
     attention = pair.selector.attention(ask(text, PICTURES[0]), (0, len(text)))
     own = load_pair("demo").large.attention(ask(text, PICTURES[0]), (0, len(text)))

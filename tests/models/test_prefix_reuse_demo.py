@@ -68,7 +68,7 @@ def expected(items):
 def test_the_same_outputs(items, expected, together):
     reusing = load_pair("demo")
     for model in (reusing.small, reusing.large):
-        model.forget_prefixes()
+        model.clear_prefix_cache()
     got = outputs(reusing, items, together)
     assert len(got) == 6 * 24
     assert [text for text, _ in got] == [text for text, _ in expected]

@@ -12,8 +12,7 @@ from PIL import Image
 from langgraph_mai.models.completion import Drafted
 from langgraph_mai.models.transformers.checkpoint import load_checkpoint
 from langgraph_mai.models.transformers.encoder import Encoder
-from langgraph_mai.models.transformers.loaded_models import gate
-from langgraph_mai.models.transformers.model_spec import ModelSpec
+from langgraph_mai.models.transformers.load_errors import ModelSpec
 from langgraph_mai.models.transformers.speculation import Reader, Speculation
 
 END = 0

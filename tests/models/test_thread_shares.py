@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from langgraph_mai.models import ChatTransformers
-from langgraph_mai.models.transformers.threads import ThreadShares, limit_threads
+from langgraph_mai.models.transformers.checkpoint import ThreadShares, limit_threads
 
 
 def in_a_thread(work):

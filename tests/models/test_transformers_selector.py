@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
 from langgraph_mai.models import ChatTransformers, ModelError
-from langgraph_mai.models.capabilities import GivesAttention
+from langgraph_mai.models.capabilities import SupportsAttention
 from langgraph_mai.models.transformers_selector import TransformersSelector
 
 TEXT = "What is it?\nIt is round, and 赤い 😀, so it must be a circle.\nAnswer now."
@@ -239,7 +239,7 @@ async def test_the_event_loop(qwen):
 
 def test_what_it_is():
     reading = selector("x")
-    assert isinstance(reading, GivesAttention)
+    assert isinstance(reading, SupportsAttention)
     assert not isinstance(reading, BaseChatModel)
     with pytest.raises(ValidationError):
         selector("x", max_tokens=5)

@@ -11,8 +11,8 @@ from transformers.models.qwen3_vl.configuration_qwen3_vl import (
 )
 
 from langgraph_mai.configs import ConfigError
-from langgraph_mai.profiling.dimensions import list_dimensions, load_dimensions
 from langgraph_mai.models.errors import ModelError
+from langgraph_mai.profiling.dimensions import list_dimensions, load_dimensions
 from langgraph_mai.profiling.grid import Grid
 from langgraph_mai.profiling.model_sizes import ModelSizes
 from langgraph_mai.profiling.profile_run import open_model
@@ -150,7 +150,7 @@ def test_operations_are_estimated_as_torch_counts_them(checkpoint):
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_built(monkeypatch):
     target = Target("Qwen3-VL-8B", random_weights=True, device="cpu")
-    monkeypatch.setattr("langgraph_mai.profiling.model_source.free_device_memory", lambda _: 10**9)
+    monkeypatch.setattr("langgraph_mai.profiling.model_source.free_memory", lambda _: 10**9)
     with (
         pytest.raises(ModelError, match=r"needs 17\.5 GB .* bfloat16 and 1\.0 GB are free"),
         open_model(target, Grid()),

@@ -11,7 +11,7 @@ from langgraph_mai import ModelError
 from langgraph_mai.benchmarks.evaluation.call_store import CallStore
 from langgraph_mai.benchmarks.evaluation.shared_calls import SharedCalls
 from langgraph_mai.benchmarks.evaluation.stored_attention import StoredAttention
-from langgraph_mai.models.capabilities import GivesAttention
+from langgraph_mai.models.capabilities import SupportsAttention
 
 PROMPT = [HumanMessage("What is it? one two three")]
 SPAN = (12, 25)
@@ -37,7 +37,7 @@ async def test_what_is_read_from_the_store_is_what_was_measured(tmp_path):
     model = attentive()
     with CallStore(tmp_path) as store:
         first = stored(model, store)
-        assert isinstance(first, GivesAttention)
+        assert isinstance(first, SupportsAttention)
         measured = await first.aattention(PROMPT, SPAN, layers="all")
         assert same(measured, await model.aattention(PROMPT, SPAN, layers="all"))
     with CallStore(tmp_path) as store:

@@ -17,7 +17,7 @@ CALL = {"role": "large", "style": "direct", "text": "yes", "seconds": 0.0, "erro
 class Forgetful(ScriptedModel):
     """Notes in its calls when it is told to forget."""
 
-    def forget_prefixes(self) -> None:
+    def clear_prefix_cache(self) -> None:
         self.calls.append({"style": "forget"})
 
 

@@ -1,0 +1,272 @@
+"""`ChatTransformers`: any vision-language checkpoint of transformers as a LangChain chat model."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from langchain_core.messages import BaseMessage
+from PIL import Image
+from pydantic import Field
+
+from ..attention import Attention, Layers, wanted_layers
+from ..chat_format import chat_turns
+from ..completion import Chunk, Completion, Settings
+from ..errors import ModelError
+from ..local_chat import LocalCall, LocalChat, check_timeout, start_in_thread
+from ..weights import model_weights
+from .load_errors import ModelSpec
+from .loading import check_draft_files, count_layers, get_engine, release_engine
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_PER_CALL = (
+    "model", "draft", "max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout",
+)  # fmt: skip
+
+
+class ChatTransformers(LocalChat):
+    """A local vision-language model, run with transformers.
+
+    Takes any checkpoint that `AutoModelForImageTextToText` loads, with images in any form that
+    `images.block_image` reads. The weights load at the first call or by `load`, once per process:
+    instances that ask for the same model share it.
+
+    Example:
+        >>> model = ChatTransformers(model="Qwen/Qwen3-VL-2B-Instruct", dtype="bfloat16")
+        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+
+    Attributes (besides those of every `LocalChat`; a call may also have its own `model=`):
+        attn_implementation: Attention implementation of transformers (sdpa, eager, ...), None for
+            its choice.
+        threads: CPU threads of this model. None: one for models of fewer than 50 million parameters
+            (more would mostly wait for each other), torch's own number for others.
+        layers: Layers of the language model to load. Such a model gives attention on them, for
+            sparse transfer beside a model on another backend, and does not answer. None: all.
+        batch_size: How many calls go through the model at once, padded on the left. In float32 the
+            outputs are those of single calls.
+        batch_tokens: Tokens that such a batch may have, padding and outputs included.
+        prefix_cache_bytes: Memory for the KV caches of earlier prompts. A prompt that begins like
+            one of them, images included, computes only the rest, with the same output. None takes
+            an eighth of the memory that is free once the model is loaded; 0 turns it off.
+        draft: A faster model with the same tokenizer, which proposes tokens (speculative decoding).
+            The output is the one without it, at temperature 0; `response_metadata` tells how many
+            tokens the draft proposed (`drafted_tokens`) and how many are in the output
+            (`accepted_tokens`). Such calls go through the model one by one, and compute their
+            prompts anew. Per call: `draft=`.
+    """
+
+    provider: ClassVar[str] = "transformers"
+
+    attn_implementation: str | None = None
+    threads: int | None = Field(default=None, gt=0)
+    layers: int | None = Field(default=None, gt=0)
+    batch_size: int = Field(default=32, gt=0)
+    batch_tokens: int = Field(default=32_768, gt=0)
+    prefix_cache_bytes: int | None = Field(default=None, ge=0)
+    draft: "ChatTransformers | None" = None
+
+    def load(self) -> "ChatTransformers":
+        """Load the weights now instead of at the first call; return the model itself.
+
+        Raises:
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: The model cannot be loaded, or has fewer than the wanted layers.
+        """
+        self._engine()
+        return self
+
+    def unload(self) -> None:
+        """Release the weights, for all instances that share them; the next call loads them."""
+        release_engine(self._spec())
+
+    def count_layers(self) -> int:
+        """Return the layers of the whole language model; nothing is loaded for it.
+
+        Raises:
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: There is no such model, or its attention cannot be read.
+        """
+        return count_layers(self._spec())
+
+    def check_draft(self, draft: object, *, files: bool = False) -> None:
+        """Refuse what is not run with transformers, too, or else cannot draft.
+
+        Args:
+            draft: Any chat model.
+            files: Whether both checkpoints are looked into, except for their weights.
+
+        Raises:
+            ImportError: torch, transformers or torchvision is not installed.
+            ModelError: It cannot.
+        """
+        if not isinstance(draft, ChatTransformers):
+            raise ModelError(
+                f"{type(draft).__name__} cannot draft for {self.model!r}: a draft has to be a "
+                "ChatTransformers, too."
+            )
+        if files:
+            check_draft_files(self._spec(), draft._spec())
+
+    def clear_prefix_cache(self) -> None:
+        """Evict the KV caches of earlier prompts, for all instances that share the model."""
+        engine = self._engine()
+        engine.call(engine.prefixes.clear)
+
+    def attention(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        *,
+        layers: Sequence[int] | Literal["all"] | None = None,
+        query: int = -1,
+        heads: bool = False,
+        timeout: float | None = None,
+    ) -> Attention:
+        """Return the attention that a position of a prompt pays to a span of its last message.
+
+        The pass runs between two tokens of the calls under way and stops at the highest wanted
+        layer. It computes what no earlier prompt began with, and leaves every answer as it would
+        have been. See `SupportsAttention` for its arguments; `timeout` is the model's own by
+        default.
+
+        Raises:
+            ModelError: No such span, layer or query, a chat template or a model whose attention
+                cannot be told, or the pass failed.
+            ContextLengthError: The prompt is longer than the model's context.
+            CallTimeoutError: It took longer than its timeout.
+            ImportError: torch, transformers or torchvision is not installed.
+        """
+        return self._start_pass(messages, span, layers, query, heads, timeout).result()
+
+    async def aattention(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        *,
+        layers: Sequence[int] | Literal["all"] | None = None,
+        query: int = -1,
+        heads: bool = False,
+        timeout: float | None = None,
+    ) -> Attention:
+        """Return `attention` without blocking the event loop; a cancelled caller ends the pass."""
+        arguments = (messages, span, layers, query, heads, timeout)
+        return await (await start_in_thread(self._start_pass, *arguments)).aresult()
+
+    def _start(
+        self,
+        messages: Sequence[BaseMessage],
+        stop: Sequence[str] | None,
+        on_chunk: Callable[[Chunk], object] | None,
+        kwargs: Mapping[str, Any],
+    ) -> LocalCall[Completion]:
+        """Load the model if need be, and set it to work on the prompt."""
+        from .engine import Request
+
+        options = self._call_settings(_PER_CALL, stop, kwargs)
+        model_name, timeout = options.pop("model"), options.pop("timeout")
+        draft = options.pop("draft")
+        settings = Settings(**options)
+        if self.layers is not None:
+            raise ModelError(
+                f"{model_name!r} is loaded to {self.layers} layers, which give attention and no "
+                "answers; leave `layers` out to have it answer."
+            )
+        engine = self._engine(model_name)
+        drafts = None if draft is None else self._draft_engine(engine, draft, settings)
+        started = time.monotonic()
+        turns, images = chat_turns(messages, self._load_image)
+        request = Request(
+            turns,
+            _named(images),
+            settings,
+            batch_size=self.batch_size,
+            batch_tokens=self.batch_tokens,
+            prefix_cache_bytes=self.prefix_cache_bytes,
+            on_chunk=on_chunk,
+            draft=drafts and (drafts, _named(chat_turns(messages, draft._load_image)[1])),
+        )
+        engine.submit(request)
+        return LocalCall(request.future, model_name, started, timeout, settings.logprobs)
+
+    def _start_pass(
+        self,
+        messages: Sequence[BaseMessage],
+        span: tuple[int, int],
+        layers: Layers,
+        query: int,
+        heads: bool,
+        timeout: float | None,
+    ) -> LocalCall[Attention]:
+        timeout = self.timeout if timeout is None else timeout
+        check_timeout(timeout)
+        wanted = wanted_layers(layers, self.count_layers(), self.model)
+        if self.layers is not None and max(wanted) > self.layers:
+            raise ModelError(
+                f"The model {self.model!r} is loaded to layer {self.layers}, and layer "
+                f"{max(wanted)} was asked for; raise `layers`."
+            )
+        engine = self._engine()
+        started = time.monotonic()
+        from .attention import AttentionPass
+
+        turns, images = chat_turns(messages, self._load_image)
+        one = AttentionPass(
+            turns,
+            _named(images),
+            span,
+            layers=wanted,
+            query=query,
+            heads=heads,
+            prefix_cache_bytes=self.prefix_cache_bytes,
+        )
+        engine.submit(one)
+        return LocalCall(one.future, self.model, started, timeout)
+
+    def _draft_engine(
+        self, engine: "Engine", draft: "ChatTransformers", settings: Settings
+    ) -> "Engine":
+        """Return the draft's engine, loaded if need be, once it is known to fit.
+
+        Raises:
+            ModelError: It does not, or the call draws its tokens.
+        """
+        from .speculation import check_draft
+
+        if settings.temperature > 0:
+            raise ModelError("A draft serves greedy decoding only; set temperature to 0.")
+        self.check_draft(draft)
+        found = draft._engine()
+        check_draft(engine, found)
+        return found
+
+    def _engine(self, model: str | None = None) -> "Engine":
+        if self.layers is not None and self.layers > self.count_layers():
+            raise ModelError(
+                f"The model {self.model!r} has {self.count_layers()} layers and {self.layers} were "
+                "asked for; lower `layers`."
+            )
+        return get_engine(self._spec(model))
+
+    def _spec(self, model: str | None = None) -> ModelSpec:
+        return ModelSpec(
+            model=model_weights(model or self.model),
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.device,
+            attention=self.attn_implementation,
+            threads=self.threads,
+            layers=self.layers,
+        )
+
+
+def _named(images: Sequence[Image.Image]) -> list[tuple[Image.Image, str]]:
+    """Return images with what tells each from all others: a hash of its size and pixels."""
+    import hashlib
+
+    named = []
+    for image in images:
+        digest = hashlib.blake2b(f"{image.mode} {image.size}".encode(), digest_size=16)
+        digest.update(image.tobytes())
+        named.append((image, digest.hexdigest()))
+    return named
