@@ -20,15 +20,12 @@ from transformers.models.qwen2_vl import Qwen2VLImageProcessor
 
 from ..configs.files import existing_folder
 from ..models.errors import ModelError
-from ..models.transformers.load_errors import explain_load_error
-from ..models.transformers.memory import free_device_memory
-from ..models.transformers.model_spec import ModelSpec
+from ..models.transformers.checkpoint import DTYPES, free_memory, read_config, read_processor
+from ..models.transformers.load_errors import ModelSpec
 from ..models.weights import model_weights
 from .dimensions import Dimensions, load_dimensions
 from .model_sizes import ModelSizes
 from .targets import Target
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 _SPREAD = 0.02
 _TILE = 1 << 20
@@ -114,14 +111,10 @@ def checkpoint_source(target: Target, folder: str) -> ModelSource:
     Raises:
         ModelError: They cannot be read, or the dtype is not known.
     """
-    try:
-        found = {"revision": target.revision, "trust_remote_code": False}
-        config = _hf.AutoConfig.from_pretrained(folder, **found)
-        images = _hf.AutoProcessor.from_pretrained(folder, **found).image_processor
-    except Exception as error:
-        raise explain_load_error(error, ModelSpec(target.name, target.revision)) from error
+    spec = ModelSpec(folder, target.revision)
+    config = read_config(spec)
     own = config.dtype or config.get_text_config().dtype or torch.float32
-    return _source(target, config, images, own)
+    return _source(target, config, read_processor(spec).image_processor, own)
 
 
 def _source(target: Target, config: Any, images: Any, own: Any) -> ModelSource:
@@ -155,7 +148,7 @@ def check_memory(source: ModelSource, name: str, device: torch.device) -> None:
     Raises:
         ModelError: They do not.
     """
-    free, needed = free_device_memory(device), source.sizes.total_bytes
+    free, needed = free_memory(device), source.sizes.total_bytes
     if free is not None and needed > free:
         raise ModelError(
             f"The model {name!r} needs {needed / 1e9:.1f} GB for its weights in "
