@@ -6,7 +6,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, AnswerType, Verdict, agree, parse
-from ..answers.compare import FREE_TEXT_OVERLAP
+from ..answers.answer import FREE_TEXT_OVERLAP
 from .chat_models import ChatModel, check_chat_model, check_timeout
 from .model_call import record
 from .request import Reply, Request, asend, send
@@ -86,5 +86,5 @@ def _read(request: Request, reply: Reply, task: Task) -> Judgement:
     same_question: Task = {**task, "choices": [], "answer_type": "yes_no"}
     call = record(request.role, request.style, reply, same_question)
     said = parse(call["text"], "yes_no").value
-    verdicts: dict[object, Verdict] = {"yes": "agree", "no": "disagree"}
+    verdicts: dict[object, Verdict] = {True: "agree", False: "disagree"}
     return verdicts.get(said, "abstain"), call
