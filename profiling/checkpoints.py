@@ -119,7 +119,9 @@ def checkpoint_source(target: Target, folder: str) -> ModelSource:
 
 def _source(target: Target, config: Any, images: Any, own: Any) -> ModelSource:
     if target.dtype not in DTYPES:
-        raise ModelError(f"The dtype {target.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
+        raise ModelError(
+            f"The dtype {target.dtype!r} is not known; use one of {', '.join(DTYPES)}."
+        )
     chosen: Any = own if target.dtype == "auto" else target.dtype
     dtype: torch.dtype = getattr(torch, chosen) if isinstance(chosen, str) else chosen
     sizes = ModelSizes(target.name, shape_only(config), images, dtype)

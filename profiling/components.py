@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
@@ -19,9 +19,14 @@ from ..models.transformers.checkpoint import free_memory
 from ..models.transformers.load_errors import is_out_of_memory
 from .checkpoints import checkpoint_folder
 from .machine import MachineRates, measure_rates, spread
-from .model_sizes import ModelSizes
 from .profile_rows import ProfileFile, ProfileRow
 from .targets import Grid, Target
+
+if TYPE_CHECKING:
+    from .transformers_model import TransformersModel
+    from .vllm_model import VLLMModel
+
+    ProfiledModel = TransformersModel | VLLMModel
 
 _WORDS = 256
 """Ids that every tokenizer has: single bytes, mostly."""
@@ -55,80 +60,6 @@ class ImageBatch:
     def size(self) -> int:
         """How many images."""
         return len(self.images)
-
-
-class ProfiledModel(Protocol):
-    """One model on one backend.
-
-    Attributes:
-        name: As the user named it.
-        device: Where it computes.
-        dtype: Of its weights.
-        attention: Its attention implementation; "auto" if the backend chooses.
-        threads: CPU threads that the package's own engine would compute with, None for torch's.
-        sizes: What its parts weigh and compute.
-    """
-
-    name: str
-    device: torch.device
-    dtype: torch.dtype
-    attention: str
-    threads: int | None
-    sizes: ModelSizes
-
-    def load(self) -> None:
-        """Prepare to be measured.
-
-        Raises:
-            ModelError: It cannot be.
-        """
-        ...
-
-    def image_batch(self, side: int, batch: int) -> ImageBatch:
-        """Return images of noise as the model takes them."""
-        ...
-
-    def preprocess(self, images: ImageBatch) -> float:
-        """Return the seconds from images to tensors."""
-        ...
-
-    def encode(self, images: ImageBatch) -> float:
-        """Return the seconds of the vision encoder.
-
-        Raises:
-            DoesNotFit: The images are too large.
-        """
-        ...
-
-    def generate(self, images: ImageBatch, query_tokens: int, tokens: int) -> list[float]:
-        """Generate exactly so many tokens for a batch of prompts.
-
-        Args:
-            images: One for each prompt.
-            query_tokens: Tokens of each prompt that are not its image's.
-            tokens: Generated for each prompt.
-
-        Returns:
-            Seconds from the start to each token, until the last prompt of the batch has it. The
-            first is the time to first token.
-        """
-        ...
-
-    def check_capacity(self, batch: int, tokens: int) -> None:
-        """Check that a batch of sequences fits.
-
-        Args:
-            batch: How many.
-            tokens: Prompt and output of each.
-
-        Raises:
-            DoesNotFit: The context or the KV cache is too short.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release what the model holds."""
-        ...
 
 
 def noise_image(side: int) -> Image.Image:
@@ -194,7 +125,7 @@ def profile_models(
 
 
 @contextmanager
-def open_model(target: Target, grid: Grid) -> Iterator[ProfiledModel]:
+def open_model(target: Target, grid: Grid) -> "Iterator[ProfiledModel]":
     """Provide a model to measure, with the CPU threads it runs with; both end with the context.
 
     Args:
@@ -228,7 +159,7 @@ class ComponentLatency:
 
     def __init__(
         self,
-        model: ProfiledModel,
+        model: "ProfiledModel",
         file: ProfileFile,
         rates: MachineRates,
         grid: Grid,
@@ -304,9 +235,7 @@ class ComponentLatency:
 
     def _vision(self, row: ProfileRow, images: ImageBatch) -> ProfileRow:
         square = self._model.attention == "eager"
-        self._check_memory(
-            self._sizes.vision_work_bytes(row.image_side, row.batch, square=square)
-        )
+        self._check_memory(self._sizes.vision_work_bytes(row.image_side, row.batch, square=square))
         flops = self._sizes.vision_flops(row.image_side, row.batch)
         moved = float(self._sizes.vision_bytes)
         return self._timed(row, lambda: self._model.encode(images), flops, moved)

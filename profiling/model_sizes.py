@@ -73,7 +73,7 @@ class ModelSizes:
         return float(batch * (2 * weights + attention))
 
     def prefill_flops(self, tokens: int, batch: int) -> float:
-        """Return the floating-point operations of a prefill, output head of last tokens included."""
+        """Return the floating-point operations of a prefill with its last tokens' output head."""
         output = 2.0 * self._text.hidden_size * self._text.vocab_size * batch
         return float(tokens * (self.step_flops(tokens / 2, batch) - output) + output)
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..benchmarks.records import Record, write_records
 from ..configs.files import write_whole
 from ..plotting.figures import new_figure, png
 from ..plotting.labels import shortened
-from ..records.record import Record, write_records
 from .latency import profile_latency
 from .paper import table
 from .profile_rows import SETTINGS, ProfileRow

@@ -144,7 +144,9 @@ def engines_needed(
         serving: Batch limit and prefix reuse.
     """
     return {
-        role: ceil(rate * engine_seconds(strategy, workload, latencies, role, serving) / UTILIZATION)
+        role: ceil(
+            rate * engine_seconds(strategy, workload, latencies, role, serving) / UTILIZATION
+        )
         for role in latencies
     }
 
@@ -184,7 +186,7 @@ def engine_seconds(
         new_tokens = call.prompt_tokens - cached
         # A full engine encodes as many prompts together as sequences end at a decode step.
         ending = batch / max(1.0, call.output_tokens)
-        together = max(1.0, min(ending, PREFILL_TOKENS / max(1.0, new_tokens)))
+        together = max(1.0, min(ending, PREFILL_TOKENS // max(1.0, new_tokens)))
         new = [] if cached else [call.question_tokens]
         image = 0.0 if cached else latency.image_seconds(call.question_tokens)
         shared = latency.batch_prefill_seconds(together * new_tokens, new) - image

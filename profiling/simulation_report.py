@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..benchmarks.records import Record, write_records
 from ..plotting.figures import new_parts, png
 from ..plotting.labels import label_decades, label_points, shortened
 from ..plotting.strategies import add_strategy_legend, strategy_color, strategy_marker
-from ..records.record import Record, write_records
 from .latency import ROLES
 from .paper import (
     DECODED,

@@ -97,7 +97,9 @@ def _row(adapter: TypeAdapter[T], cells: dict[str | None, str], where: str) -> T
     if beyond and any(beyond):
         raise ProfilingInputError(f"{where} has more cells than the header; mend the row.")
     try:
-        return adapter.validate_python({name: cell for name, cell in cells.items() if name and cell})
+        return adapter.validate_python(
+            {name: cell for name, cell in cells.items() if name and cell}
+        )
     except ValidationError as error:
         raise ProfilingInputError(_sentence(error, cells, where)) from error
 

@@ -61,7 +61,7 @@ def planned_calls(strategy: str, workload: Workload, route: Route) -> list[Stage
 
     match strategy:
         case "mai":
-            stages = [(call("small", "direct"), call("large", "direct"))]
+            stages: list[Stage] = [(call("small", "direct"), call("large", "direct"))]
             if route != "direct":
                 stages.append((reason(again=True),))
             if route == "transferred":
@@ -159,7 +159,7 @@ def decode_steps(call: PlannedCall, latencies: Latencies) -> float:
 
 def predictable(workload: Workload) -> list[str]:
     """Return the strategies that the workload knows enough tokens for."""
-    found = []
+    found: list[str] = []
     for strategy in STRATEGIES:
         try:
             planned_calls(strategy, workload, "transferred")

@@ -28,7 +28,16 @@ _generation: Any = GenerationConfig
 
 
 class TransformersModel:
-    """One model with random or real weights; a `ProfiledModel`."""
+    """One model with random or real weights.
+
+    Attributes:
+        name: As the user named it.
+        device: Where it computes.
+        dtype: Of its weights.
+        attention: Its attention implementation.
+        threads: CPU threads that the package's own engine would compute with, None for torch's.
+        sizes: What its parts weigh and compute.
+    """
 
     def __init__(self, name: str, model: Any, images: Any) -> None:
         """Take over a model in memory with its image processor.

@@ -44,7 +44,7 @@ _MOST_OF_FREE = 0.5
 class VLLMModel:
     """One model in an engine of its own, which starts with the first measurement.
 
-    A `ProfiledModel`.
+    Attributes as of `TransformersModel`; `attention` is "auto" if vLLM chooses.
     """
 
     threads: int | None = None
@@ -102,7 +102,7 @@ class VLLMModel:
         )
 
     def preprocess(self, images: ImageBatch) -> float:
-        """Return the seconds in which vLLM renders prompts: images become tensors, in this process."""
+        """Return the seconds in which vLLM renders prompts, images to tensors, in this process."""
         given = prompt_tokens(self._config, 1, _QUERY)
         prompts = [_prompt(given, image) for image in images.images]
         begun = time.perf_counter()

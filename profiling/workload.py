@@ -255,9 +255,7 @@ class TokensRow(_Row):
         return None if role not in ROLES or style is None else (role, style)
 
 
-def workload_of(
-    row: RoutesRow, tokens: Sequence[TokensRow], names: Mapping[str, Role]
-) -> Workload:
+def workload_of(row: RoutesRow, tokens: Sequence[TokensRow], names: Mapping[str, Role]) -> Workload:
     """Build a workload from a row of routes and the rows of tokens.
 
     Args:

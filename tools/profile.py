@@ -93,11 +93,10 @@ def profile(
     out = results_folder(out) if out else None
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
+    from ..benchmarks.records import machine_load, write_run_record
     from ..profiling.profile_report import records, tables, write_profile
     from ..profiling.profile_rows import ProfileFile, impossible_rows
     from ..profiling.targets import Grid
-    from ..records.machine_load import machine_load
-    from ..records.run_record import write_run_record
     from .rendering import show_table
 
     given: dict[str, Any] = {key: tuple(values) for key, values in sizes.items() if values}
@@ -148,7 +147,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
     Raises:
         ConfigError: Another profile is written there.
     """
-    from ..records.held_folder import holding
+    from ..benchmarks.records import holding
 
     if out:
         with holding(out, "mai profile"):

@@ -76,13 +76,13 @@ def simulate(
     settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
     needed = [*(["matplotlib"] if out else []), *(["scipy"] if profile else [])]
     require("simpy", *needed, extra="profiling")
+    from ..benchmarks.records import write_run_record
     from ..profiling.latency import Latencies
     from ..profiling.profile_rows import impossible_rows, read_rows
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import describe_inputs, read_latencies, read_workloads
     from ..profiling.simulation_report import records, write_simulation
-    from ..records.run_record import write_run_record
 
     paper = not any((profile, routes, tokens, small, large, overhead))
     _check(
