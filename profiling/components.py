@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from PIL import Image
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .transformers_model import TransformersModel
     from .vllm_model import VLLMModel
 
-    ProfiledModel = TransformersModel | VLLMModel
+    ProfiledModel: TypeAlias = TransformersModel | VLLMModel
 
 _WORDS = 256
 """Ids that every tokenizer has: single bytes, mostly."""
