@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from filelock import Timeout
 from typing_extensions import override
 
 from ...configs import ConfigError, PromptsConfig
@@ -86,12 +87,19 @@ class QuestionCalls(CallCache):
 
     @override
     async def acall(self, key: str, make: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
-        if key in self._failed:
-            return self._failed[key], True
-        value, cached = await super().acall(key, make)
-        if value.get("error"):
-            self._failed[key] = value
-        return value, cached
+        made = False
+
+        async def make_once() -> Value:
+            nonlocal made
+            if key not in self._failed:
+                made, value = True, await make()
+                if not value.get("error"):
+                    return value
+                self._failed[key] = value
+            return self._failed[key]
+
+        value, cached = await super().acall(key, make_once)
+        return value, cached or not made
 
     def calls_of(self, question: str) -> dict[str, Value]:
         """Return the stored calls of a question, by their keys."""
@@ -144,7 +152,12 @@ class EvaluationStore(QuestionCalls):
         self.problem: StoreError | None = None
         self._file = folder / FILE_NAME
         with ExitStack() as stack:
-            stack.enter_context(holding(folder, "mai evaluate"))
+            try:
+                stack.enter_context(holding(folder, "mai evaluate"))
+            except ConfigError as error:
+                if isinstance(error.__cause__, Timeout):
+                    raise StoreError(_PROBLEMS["BUSY"].format(folder=str(folder))) from error
+                raise
             try:
                 super().__init__(self._file)
                 # May it be written?
