@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from ..models.chat_format import chat_turns
 from ..models.images import block_image
-from ..models.prompt_text import prompt_text
+from ..models.transformers.prompt import prompt_text
 
 
 @dataclass(frozen=True, slots=True)
