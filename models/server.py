@@ -330,19 +330,21 @@ class ChatServer(ChatOpenAI):
             return
         timeout = openai.Timeout(None, connect=CONNECT_SECONDS)
         # A proxy named by the environment would see the key of an http address.
-        own = {} if not self.openai_proxy else {"proxy": self.openai_proxy}
+        own: dict[str, Any] = {"proxy": self.openai_proxy} if self.openai_proxy else {}
         http_client = self.http_async_client or openai.DefaultAsyncHttpxClient(
             timeout=timeout, trust_env=urlsplit(address).scheme == "https", **own
         )
         # openai adds headers that the environment names, unless each is marked to be left out.
         foreign = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-        omitted = {line.partition(":")[0].strip(): openai.Omit() for line in foreign if ":" in line}
+        sent: dict[str, Any] = {
+            line.partition(":")[0].strip(): openai.Omit() for line in foreign if ":" in line
+        }
         client = openai.AsyncOpenAI(
             api_key=key,
             base_url=address,
             max_retries=2 if retries is None else retries,
             timeout=timeout,
-            default_headers={**omitted, "Authorization": f"Bearer {key}", **headers},
+            default_headers=sent | {"Authorization": f"Bearer {key}"} | headers,
             default_query=self.default_query,
             http_client=http_client,
         )
@@ -422,7 +424,7 @@ class _Call:
         return self.started + self.timeout - time.monotonic()
 
     def shortened(self, error: openai.APIError) -> bool:
-        """Request a shorter answer, if the error says that there is no place for the answer alone."""
+        """Request a shorter answer, if the answer alone was what did not fit."""
         overflow = read_overflow(str(error))
         shorter = overflow.shorter(self.max_tokens) if overflow else None
         if shorter is None:

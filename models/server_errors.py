@@ -48,12 +48,14 @@ class Request:
         return text
 
     def cause(self, error: BaseException) -> BaseException | None:
-        """Return the error as the cause of another one; None if it or its own causes show the key."""
+        """Return an error that may be the cause of another one; None if it shows the key."""
         shown = " ".join(f"{cause} {cause!r} {vars(cause)}" for cause in _causes(error))
         return error if self.without_key(shown) == shown else None
 
 
-def explain(error: Exception, request: Request, served: Sequence[str] | None = None) -> Exception:
+def explain(  # noqa: PLR0912  a case for each kind of error
+    error: Exception, request: Request, served: Sequence[str] | None = None
+) -> Exception:
     """Return the error that a caller gets.
 
     Args:
@@ -180,9 +182,7 @@ def _connection(error: Exception, request: Request) -> ModelError:
 
 
 def _refused(status: int, quoted: str, request: Request) -> str:
-    about_images = any(
-        word in quoted.lower() for word in ("image", "multimodal", "multi-modal")
-    )
+    about_images = any(word in quoted.lower() for word in ("image", "multimodal", "multi-modal"))
     advice = "change what it names"
     if status == 413:
         advice = "shorten the prompt, or set max_pixels to shrink the images"

@@ -16,15 +16,16 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 PARENT = "LANGGRAPH_MAI_PARENT"
 """Environment variable with the number of the process that the others must not outlive."""
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 
-_OPTIONAL = ("torchaudio",)
-"""Packages that vLLM requires and a model without audio on a CPU does not need. Built for CUDA,
-they fail to import beside a CPU torch, and with them every processor of transformers."""
+_OPTIONAL = ("torchaudio", "torchcodec", "triton")
+"""Packages that vLLM requires, for audio and GPU kernels. Built for CUDA, the first two fail to be
+imported beside a CPU torch, and with them vLLM and every processor of transformers."""
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -40,7 +41,7 @@ class _TorchvisionFinder(MetaPathFinder):
         library: Holds the declared operators, which end with it.
     """
 
-    library: object = None
+    library: Any = None
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -61,7 +62,8 @@ class _TorchvisionFinder(MetaPathFinder):
                 raise
             from torch.library import Library
 
-            self.library = library = Library("torchvision", "FRAGMENT")
+            make: Any = Library  # torch leaves it untyped
+            self.library = library = make("torchvision", "FRAGMENT")
             for schema in _SCHEMAS:
                 library.define(schema)
             for name in [name for name in sys.modules if name.startswith("torchvision.")]:
@@ -102,7 +104,9 @@ def end_with_parent(first: int) -> None:
     # A parent that has ended already is no longer what the system calls the parent; then it is
     # the first one that has ended too, or soon.
     parent = os.getppid()
-    threading.Thread(target=_watch, args=(parent, first), name="end-with-parent", daemon=True).start()
+    watch = threading.Thread(target=_watch, args=(parent, first), name="end-with-parent")
+    watch.daemon = True
+    watch.start()
 
 
 def _watch(parent: int, first: int) -> None:
@@ -130,18 +134,13 @@ def _belongs_to_vllm() -> bool:
 
 def _resume() -> None:
     """Import the `sitecustomize` that Python would have found without this one."""
-    here = str(Path(__file__).parent)
-    spec = PathFinder.find_spec(
-        "sitecustomize", [folder for folder in sys.path if not _same(folder, here)]
-    )
+    here = Path(__file__).resolve().parent
+    others = [folder for folder in sys.path if Path(folder).resolve() != here]
+    spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
         module = module_from_spec(spec)
         sys.modules["sitecustomize"] = module
         spec.loader.exec_module(module)
-
-
-def _same(folder: str, other: str) -> bool:
-    return os.path.realpath(folder or os.curdir) == os.path.realpath(other)  # noqa: PTH
 
 
 if __name__ == "sitecustomize":

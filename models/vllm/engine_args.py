@@ -1,4 +1,4 @@
-"""What an engine of vLLM is started with: its arguments, the environment of its processes, checks."""
+"""What an engine of vLLM is started with: arguments, checks, the environment of its processes."""
 
 import atexit
 import difflib
@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -122,7 +122,11 @@ def check_engine(spec: EngineSpec, name: str) -> None:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
             raise ModelError(f"vLLM is not installed; install it with: {INSTALL}") from error
-        raise start_error(name, error, ()) from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+        raise ModelError(
+            f"The installed vLLM cannot be imported ({reason[:300]}), so {name!r} cannot run; "
+            f"install it anew, in an environment of its own: {INSTALL}"
+        ) from error
     if spec.device not in {"auto", device}:
         raise ModelError(
             f"The device {spec.device!r} of {name!r} cannot be had: the installed vLLM runs "
@@ -159,7 +163,7 @@ def check_engine_options(options: Mapping[str, Any]) -> None:
             raise ModelError(f"vLLM has no engine option {name!r}; {hint}")
 
 
-def start_error(name: str, error: Exception | str, lines: Iterator[str] | tuple[str, ...]) -> ModelError:
+def start_error(name: str, error: Exception | str, lines: Sequence[str]) -> ModelError:
     """Return the error for vLLM that did not start: one sentence, with the log's end as a note.
 
     Args:
