@@ -1,9 +1,8 @@
 """Typed answers: reading model outputs as values, and comparing them."""
 
-from .answer import Answer, AnswerType, Verdict
-from .compare import agree
+from .answer import Answer, Verdict, agree
 from .parse import parse
-from .question_type import infer_answer_type, split_choices
+from .questions import AnswerType, infer_answer_type, split_choices
 
 __all__ = [
     "Answer",

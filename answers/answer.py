@@ -1,12 +1,17 @@
-"""What an answer is once it has been read: its kind and its value, or an abstention."""
+"""Hold what was read as a typed answer, and compare two of them."""
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
-from .number_formats import format_exactly, format_number
+from .numbers import Number, format_exactly, format_number, whole_number
+from .plain_text import telling_words, word_list
+from .questions import AnswerType
+from .short_texts import comparison_key, read_items
 
-AnswerType = Literal["yes_no", "choice", "number", "short_text", "list", "free_text"]
 Verdict = Literal["agree", "disagree", "abstain"]
 
 
@@ -16,9 +21,9 @@ class Answer:
 
     Attributes:
         kind: The type it was read as.
-        value: What it says, in a form that compares: "yes" or "no"; a choice's letter; a float; a
-            normalised text; a tuple of normalised texts. None is an abstention: the output states
-            no answer of this kind, or states two.
+        value: What it says, in a form that compares: a bool of yes and no; a choice's letter; a
+            float; a normalised text; a tuple of normalised texts. None is an abstention: the
+            output states no answer of this kind, or states two.
         text: The part of the output that was read, as the model wrote it.
         unit: Of a number only: "%", a currency sign or a unit of measure, "" if none was written.
         exact: Of a number only: all the digits that were written, which a float may not hold; None
@@ -26,7 +31,7 @@ class Answer:
     """
 
     kind: AnswerType
-    value: str | float | tuple[str, ...] | None
+    value: bool | float | str | tuple[str, ...] | None
     text: str
     unit: str = ""
     exact: Decimal | None = field(default=None, compare=False)
@@ -34,10 +39,171 @@ class Answer:
     @property
     def shown(self) -> str:
         """The answer as people write it: "yes", "B", "1234", "12%", "a, b"."""
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
         if isinstance(self.value, float):
             if self.exact is not None:
                 return format_exactly(self.exact, self.unit)
             return format_number(self.value, self.unit)
-        if self.kind in ("yes_no", "choice") and isinstance(self.value, str):
+        if self.kind == "choice" and isinstance(self.value, str):
             return self.value
         return self.text
+
+
+FREE_TEXT_OVERLAP = 0.6
+"""Two free texts can agree from this share of common words on (F1 of the two bags of words)."""
+
+_NEGATIONS = frozenset(word_list("no not never none nobody nothing neither nor without"))
+
+
+def agree(a: Answer, b: Answer, *, free_text_overlap: float = FREE_TEXT_OVERLAP) -> Verdict:
+    """Whether two answers say the same. Symmetric.
+
+    - yes_no and choice: the same word or letter.
+    - number: the same value (whole numbers exactly, others up to float noise), or one is the other
+      rounded to fewer decimals with at least two digits left ("12" and "12.4", not "2" and "2.4");
+      and no two different units.
+    - short_text: as numbers where both are numbers, as lists where both are lists, else the same
+      normalised words, plural or singular. Numbers that name something ("#" forms): as written.
+    - list: the same items in any order, each as often; numbers in them exactly.
+    - free_text: see `free_texts_agree`.
+
+    Args:
+        a: One answer.
+        b: The other one.
+        free_text_overlap: Share of common words from which two free texts can agree, 0 to 1.
+
+    Returns:
+        "abstain" where either answer is an abstention or they are of different kinds.
+    """
+    if a.kind != b.kind or a.value is None or b.value is None:
+        return "abstain"
+    match a.value, b.value:
+        case bool() as x, bool() as y:
+            same = x == y
+        case (int() | float()) as x, (int() | float()) as y:
+            same = _same_number(Number(x, a.unit), Number(y, b.unit))
+        case (tuple() | list()) as x, (tuple() | list()) as y:
+            same = _same_items(x, y)
+        case str() as x, str() as y:
+            if a.kind == "short_text":
+                named = x.startswith("#") or y.startswith("#")
+                same = x == y if named else _same_text(x, y) or _same_list(a.text, b.text)
+            elif a.kind == "free_text":
+                same = free_texts_agree(x, y, free_text_overlap)
+            else:
+                same = x == y
+        case _:
+            return "abstain"
+    return "agree" if same else "disagree"
+
+
+def free_texts_agree(a: str, b: str, overlap: float = FREE_TEXT_OVERLAP) -> bool:
+    """Whether two descriptions say about the same: a default, made to be replaced.
+
+    They must share `overlap` of their words (all but articles, auxiliaries and the like),
+    mention the same numbers, and both hold a negation or neither. One may add words to the other,
+    but not put them in another order ("the dog chases the cat") nor put other words in their place
+    (a colour, a side, "off" for "on"): that would say something else, or may.
+    """
+    words_a, words_b = telling_words(a), telling_words(b)
+    if a == b or not words_a or not words_b:
+        return a == b
+    bag_a, bag_b = Counter(words_a), Counter(words_b)
+    if _numbers(bag_a) != _numbers(bag_b) or _negated(bag_a) != _negated(bag_b):
+        return False
+    shared = 2 * (bag_a & bag_b).total() / (bag_a.total() + bag_b.total())
+    return shared >= overlap and _only_adds(words_a, words_b)
+
+
+def _only_adds(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether two texts hold their common words in one order, and nowhere replace words."""
+    common = set(a) & set(b)
+    runs_a, runs_b = _runs(a, common), _runs(b, common)
+    return len(runs_a) == len(runs_b) and all(
+        word_a == word_b and not (own_a and own_b)
+        for (own_a, word_a), (own_b, word_b) in zip(runs_a, runs_b, strict=True)
+    )
+
+
+def _runs(words: Sequence[str], common: set[str]) -> list[tuple[bool, str]]:
+    """The common words ("" for the end), each with whether the text's own words come before it."""
+    runs: list[tuple[bool, str]] = []
+    own = False
+    for word in (*words, ""):
+        if word in common or not word:
+            runs.append((own, word))
+        own = word not in common
+    return runs
+
+
+def _same_number(a: Number, b: Number) -> bool:
+    if a.unit and b.unit and a.unit != b.unit:
+        return False
+    if a.value.is_integer() and b.value.is_integer():
+        return a.value == b.value
+    if math.isclose(a.value, b.value, rel_tol=1e-12, abs_tol=1e-12):
+        return True
+    return _rounds_to(a.value, b.value) or _rounds_to(b.value, a.value)
+
+
+def _rounds_to(fine: float, coarse: float) -> bool:
+    """Whether a number is another one rounded to fewer decimals, with two digits left at least.
+
+    Two digits keep the difference within 5%. Two whole numbers never round to each other, nor does
+    anything round to what may be a year: years and counts are the same or they are not.
+    """
+    if coarse.is_integer() and 1000 <= coarse <= 2100:
+        return False
+    short, long = Decimal(repr(coarse)).normalize(), Decimal(repr(fine)).normalize()
+    places = min(int(short.as_tuple().exponent), 0)
+    if int(long.as_tuple().exponent) >= places or abs(short).scaleb(-places) < 10:
+        return False
+    if not -30 < long.adjusted() < 15:
+        return False
+    return long.quantize(Decimal(1).scaleb(places), ROUND_HALF_UP) == short
+
+
+def _same_items(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether two lists hold the same items, as multisets."""
+    return Counter(map(_item_key, a)) == Counter(map(_item_key, b))
+
+
+def _item_key(item: str) -> tuple[str, ...]:
+    """What makes two items of lists the same: the value and unit, or the words."""
+    if number := whole_number(item):
+        return (repr(number.value), number.unit.strip("%"))
+    return comparison_key(item)
+
+
+def _same_text(a: str, b: str) -> bool:
+    number_a, number_b = whole_number(a), whole_number(b)
+    if number_a and number_b:
+        return _same_number(number_a, number_b)
+    key_a, key_b = comparison_key(a), comparison_key(b)
+    return key_a == key_b or _names_the_count(key_a, key_b) or _names_the_count(key_b, key_a)
+
+
+def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
+    """Whether one text is the numbers that the other starts with, which then says of what."""
+    rest = named[len(bare) :]
+    return (
+        0 < len(rest) <= 2
+        and named[: len(bare)] == bare
+        and all(word[-1].isdigit() for word in bare)
+        and all(len(word) > 2 and word.isalpha() for word in rest)  # "12 b" is another than "12".
+    )
+
+
+def _same_list(a: str, b: str) -> bool:
+    """Whether two short texts are lists of two items or more, and the same ones."""
+    items_a, items_b = read_items(a) or (), read_items(b) or ()
+    return min(len(items_a), len(items_b)) > 1 and _same_items(items_a, items_b)
+
+
+def _numbers(words: Counter[str]) -> dict[str, int]:
+    return {word: count for word, count in words.items() if word[-1].isdigit()}
+
+
+def _negated(words: Counter[str]) -> bool:
+    return bool(_NEGATIONS & words.keys()) or any(word.endswith("n't") for word in words)

@@ -1,18 +1,15 @@
-"""Reads a model's output as an answer of a given type."""
+"""Read a model's output as an answer of a given type."""
 
 import re
 from collections.abc import Sequence
 
-from .answer import Answer, AnswerType
-from .choice import read_choice
-from .final_answer import FinalAnswer, final_answer, whole_answer
-from .identifiers import asks_for_identifier
-from .lists import read_items
-from .number import read_number
+from .answer import Answer
+from .choices import read_choice
+from .final_answer import FinalAnswer, declines, final_answer, whole_answer
+from .numbers import read_number
 from .plain_text import plain, sentences
-from .question_type import split_choices
-from .refusal import declines
-from .text import compared_form, normalised, read_short_text
+from .questions import AnswerType, asks_for_identifier, split_choices
+from .short_texts import compared_form, normalised, read_items, read_short_text
 from .yes_no import read_yes_no
 
 # What a number that names something is more than: "1.10", "2024/001", "12B".

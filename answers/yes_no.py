@@ -1,17 +1,128 @@
-"""Reads "yes" or "no" out of a final answer, in English; short answers in Chinese too."""
+"""Read yes or no, in English; short answers in Chinese too."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from .plain_text import bare, sentences
-from .refusal import declines, hedges
-from .statements import Statement, YesNo, clauses, is_negative, statements
+from .final_answer import declines, hedges
+from .plain_text import bare, content_words, sentences, word_list
 
-_WHOLE: dict[str, YesNo] = {
-    "1": "yes", "true": "yes", "y": "yes", "t": "yes",
-    "0": "no", "false": "no", "n": "no", "f": "no", "none": "no",
-}  # fmt: skip
+_ASKS_FOR_EXISTENCE = re.compile(
+    r"^\s*$|\b(?:is|are|was|were) there\b|\b(?:see|spot|find|contains?|shows?|includes?|visible"
+    r"|present|appears?|depicted)\b|\bin (?:the|this) (?:image|picture|photo|scene)\b",
+    re.IGNORECASE,
+)
+_SCENE_WORDS = frozenset(
+    word_list(
+        "image picture photo photograph scene see spot find contain show shown include visible "
+        "present appear depicted not no please answer question using single word phrase yes one "
+        "just"
+    )
+)
+_CLAUSE_BREAK = re.compile(
+    r"[,;:()]| - |\b(?:but|however|although|though|while|because|only|just)\b", re.IGNORECASE
+)
+_IDIOM = re.compile(r"\bnot only\b|\bno (?:doubt|question)\b", re.IGNORECASE)
+_LACK = re.compile(r"\b(?:with no|without)\b.*", re.IGNORECASE)  # "a dog with no collar"
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|cannot|nowhere)\b|n't\b",
+    re.IGNORECASE,
+)
+_SEEN = r"(?:present|visible|there|in|shown|seen|depicted|found)\b"
+_DENIAL = re.compile(
+    r"\bthere(?: is| are| was| were|'s)(?: not|n't| no\b| none\b| neither\b| nothing\b)"
+    r"|\b(?:do|does|did|can|could)(?: not|n't| ?not) (?:actually |clearly )?"
+    r"(?:see|spot|find|detect|notice|observe|contain|show|include|have|appear)\b"
+    rf"|\b(?:is|are|was|were)(?: not|n't) (?:\w+ ){{0,2}}{_SEEN}"
+    r"|\bi (?:can |could )?(?:see|find|spot) (?:no|none|nothing|neither)\b"
+    rf"|^(?:no|neither|none|nothing) \w.*\b{_SEEN}"
+    r"|^no (?:sign|trace|evidence) of\b|\bnowhere\b",
+    re.IGNORECASE,
+)
+# A predicate ("the dog is missing"), not what something lacks ("is missing a wheel").
+_GONE = re.compile(
+    r"\b(?:is|are|was|were) (?:\w+ ){0,2}?(?:absent|missing)(?= ?$| (?:from|in|here)\b)",
+    re.IGNORECASE,
+)
+_GONE_WORDS = frozenset(word_list("absent missing"))
+_SAYS_NO = r"(?:\b(?:no|not|never|none|nothing|nobody|neither|cannot|nowhere|without)\b|n't\b)"
+# "There is no car that is not red"; not "no cats and no dogs".
+_DOUBLE_NEGATION = re.compile(
+    rf"(?:{_SAYS_NO}|\b(?:false|wrong|incorrect|untrue)\b)"
+    rf"(?:(?!\b(?:and|or|nor)\b).)*?{_SAYS_NO}",
+    re.IGNORECASE,
+)
+_NONE_OF_IT = re.compile(r"no(?: \w+){1,3}", re.IGNORECASE)
+_EXISTENCE = re.compile(r"(?:there(?: is| are|'s)|i (?:can )?see)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a clause answers, and whether it names what the question asks about."""
+
+    value: bool
+    to_the_point: bool
+
+
+def is_negative(text: str) -> bool:
+    """Whether a plain text holds a negation, whatever it denies."""
+    return _NEGATION.search(text) is not None
+
+
+def clauses(sentence: str) -> list[str]:
+    """The clauses of a plain sentence."""
+    parts = _CLAUSE_BREAK.split(_IDIOM.sub("", sentence))
+    return [clause for part in parts if (clause := part.strip(" .!?\"'-"))]
+
+
+def statements(sentence: str, question: str) -> list[Statement]:
+    """What the clauses of a sentence affirm or deny of the question; most do neither.
+
+    To a question for existence: a denial ("there is no ...", whatever it names: it may be a
+    synonym), and an affirmation of all that was asked for. To any other question: a clause that
+    repeats its words in their order. With "" for a question, any "there is ...". A clause with two
+    negations states nothing here: which of them denies which is not told by words alone.
+    """
+    return [found for clause in clauses(sentence) if (found := _statement(clause, question))]
+
+
+def _statement(clause: str, question: str) -> Statement | None:
+    if hedges(clause) or _DOUBLE_NEGATION.search(clause):
+        return None
+    asked, said = _subject(question), _subject(clause)
+    negated = is_negative(_LACK.sub("", clause))
+    if _GONE.search(clause) and _GONE_WORDS.isdisjoint(asked):
+        about_it = not asked or [word for word in said if word not in _GONE_WORDS] == asked
+        if negated or not about_it or not _ASKS_FOR_EXISTENCE.search(question):
+            return None
+        return Statement(value=False, to_the_point=bool(asked))
+    if not _ASKS_FOR_EXISTENCE.search(question):
+        repeats = bool(asked) and said == asked
+        return Statement(value=not negated, to_the_point=True) if repeats else None
+    to_the_point = bool(asked) and _in_order(asked, said)
+    about_it = to_the_point or not asked
+    if _DENIAL.search(clause) or (about_it and _NONE_OF_IT.fullmatch(clause)):
+        return Statement(value=False, to_the_point=to_the_point)
+    if not negated and (to_the_point or (not asked and _EXISTENCE.match(clause))):
+        return Statement(value=True, to_the_point=to_the_point)
+    return None
+
+
+def _subject(text: str) -> list[str]:
+    """The words that tell what a question or clause is about."""
+    return [word for word in content_words(text) if word not in _SCENE_WORDS]
+
+
+def _in_order(words: Iterable[str], among: Iterable[str]) -> bool:
+    """Whether all words occur among the others, in their order."""
+    rest = iter(among)
+    return all(word in rest for word in words)
+
+
+_WHOLE = dict.fromkeys(("1", "true", "y", "t"), True) | dict.fromkeys(
+    ("0", "false", "n", "f", "none"), False
+)
 
 _ENDS = r"(?= ?$| ?[,.!;:-])"
 # Before a noun ("no other animals") "no" denies the noun; alone or before a pronoun it answers.
@@ -55,7 +166,7 @@ _TURN = re.compile(
 )
 
 
-def read_yes_no(text: str, question: str = "") -> YesNo | None:
+def read_yes_no(text: str, question: str = "") -> bool | None:
     """What a final answer says to a yes/no question, or None.
 
     A verdict word wins over statements ("Yes, there is no doubt"). Two opposite verdicts are none,
@@ -68,9 +179,9 @@ def read_yes_no(text: str, question: str = "") -> YesNo | None:
         question: What was asked; with "" any "there is ..." is taken to be about it.
     """
     text = _APOLOGY.sub("", text)
-    if whole := _WHOLE.get(bare(text).casefold()):
+    if (whole := _WHOLE.get(bare(text).casefold())) is not None:
         return whole
-    verdicts: list[YesNo] = []
+    verdicts: list[bool] = []
     stated: list[Statement] = []
     for sentence in sentences(text):
         if _ASKED.search(sentence):
@@ -94,20 +205,20 @@ def read_yes_no(text: str, question: str = "") -> YesNo | None:
     return _only(to_the_point or [statement.value for statement in stated])
 
 
-def _only(values: Sequence[YesNo]) -> YesNo | None:
+def _only(values: Sequence[bool]) -> bool | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _verdict(sentence: str, question: str) -> YesNo | Literal["both"] | None:
+def _verdict(sentence: str, question: str) -> bool | Literal["both"] | None:
     """The verdict word of a sentence; "both" where it contradicts itself or is not sure."""
     if match := _VERDICT_CHINESE.match(sentence):
-        return "both" if match["both"] else "no" if match["no"] else "yes"
+        return "both" if match["both"] else not match["no"]
     matches = list(_VERDICT.finditer(sentence))
     if not matches:
         return None
     if any(match["both"] for match in matches):
         return "both"
-    values: list[YesNo] = ["no" if match["no"] else "yes" for match in matches]
+    values = [not match["no"] for match in matches]
     first, last = matches[0], matches[-1]
     if len(set(values)) > 1 and not _TURN.search(sentence, first.end(), last.start()):
         return "both"

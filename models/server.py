@@ -65,7 +65,8 @@ class ChatServer(ChatOpenAI):
 
     Example:
         >>> model = ChatServer(model="Qwen/Qwen3-VL-8B-Instruct", base_url="http://gpu1:8000/v1")
-        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
 
     Attributes:
         model: The name that the model is served under. Per call: `model=`.
@@ -296,7 +297,7 @@ class ChatServer(ChatOpenAI):
             async with limit:
                 try:
                     yield
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001  whatever it is, it is explained
                     names = None
                     if isinstance(error, openai.NotFoundError):
                         with suppress(Exception):  # the first error is the one that counts
@@ -308,8 +309,8 @@ class ChatServer(ChatOpenAI):
             if not limit.expired():
                 raise
             raise CallTimeoutError(
-                f"The server at {call.request.address} did not finish its answer within the timeout "
-                f"of {call.timeout:g} seconds; raise the timeout or lower max_tokens."
+                f"The server at {call.request.address} did not finish its answer within the "
+                f"timeout of {call.timeout:g} seconds; raise the timeout or lower max_tokens."
             ) from error
 
     def _connect(self) -> None:

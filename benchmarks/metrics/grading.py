@@ -30,9 +30,9 @@ Rules = Mapping[Protocol, Grade]
 def typed_yes_no(question: BenchmarkQuestion, text: str) -> YesNo | None:
     """Our reading of an output as yes or no."""
     match read(question, text).value:
-        case "yes":
+        case True:
             return "yes"
-        case "no":
+        case False:
             return "no"
     return None
 

@@ -14,13 +14,12 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
-from PIL import Image
-
-from ..chat_format import Turn
+from ..chat_format import Turn, prompt_text
 from ..completion import Chunk, Completion, FinishReason, Settings, token_entry
 from ..context_length import read_overflow
 from ..errors import ContextLengthError, EngineEndedError, ModelError
 from ..event_loop import EventLoopThread
+from ..images import DecodedImage
 from .engine_args import (
     EngineSpec,
     check_engine,
@@ -162,7 +161,7 @@ class Engine:
     def submit(
         self,
         turns: Sequence[Turn],
-        images: Sequence[Image.Image],
+        images: Sequence[DecodedImage],
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> Future[Completion]:
@@ -184,7 +183,7 @@ class Engine:
         """
         return self._submit(work(self._llm))
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Return the token ids of a prompt, those of images included."""
         prompt = self._submit(self._render(turns, images)).result()
         return list(prompt["prompt_token_ids"])
@@ -205,7 +204,7 @@ class Engine:
     async def _generate(
         self,
         turns: Sequence[Turn],
-        images: Sequence[Image.Image],
+        images: Sequence[DecodedImage],
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None,
     ) -> Completion:
@@ -219,9 +218,7 @@ class Engine:
                     on_chunk(chunk)
         return output.completion()
 
-    async def _render(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Any:
-        from ..transformers.prompt import prompt_text
-
+    async def _render(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
         if len(images) > self._max_images:
             raise ModelError(
                 f"The prompt holds {len(images)} images and {self.name!r} was started for "
@@ -234,7 +231,9 @@ class Engine:
             "prompt_token_ids": tokenizer(text, add_special_tokens=not begun)["input_ids"]
         }
         if images:
-            prompt["multi_modal_data"] = {"image": list(images)}
+            prompt["multi_modal_data"] = {"image": [image.image for image in images]}
+            # Names by which vLLM keeps what it computed of an image; it would hash the pixels.
+            prompt["multi_modal_uuids"] = {"image": [image.digest for image in images]}
         (rendered,) = await self._llm.renderer.render_cmpl_async([prompt])
         return rendered
 

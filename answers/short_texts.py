@@ -1,13 +1,45 @@
-"""Short texts: finds them in a final answer and brings them into one form."""
+"""Read short texts and the items of lists, and bring them into the form that compares."""
 
 import re
 
 from .final_answer import FinalAnswer
-from .identifiers import asks_for_identifier, identifier_form
-from .number import whole_number
-from .number_formats import format_number
-from .plain_text import bare, sentences
-from .words import content_words, fold, singular, tokens, word_list
+from .numbers import format_number, whole_number
+from .plain_text import bare, content_words, fold, sentences, singular, tokens, word_list
+from .questions import asks_for_identifier, identifier_form
+
+_BULLET = re.compile(r"(?:[-*•·+]|\(?\d{1,2}[.)]) +")
+# Commas within a number do not separate: "1,234, 5" has two items.
+_SEPARATOR = re.compile(r"[;\n|]|(?<!\d),|,(?!\d{3}(?!\d))| (?:and|&) ", re.IGNORECASE)
+_LIST_LEAD_IN = re.compile(
+    r"(?:here|the|these|those|they|it|there|both)\b[^,;\n]{0,80}?"
+    r"\b(?:is|are|was|were|include|includes)\b:? ",
+    re.IGNORECASE,
+)
+_ITEM_WORDS = 8
+_ITEM_CHARACTERS = 120
+_ITEMS = 100  # A longer list is an output that loops.
+
+
+def read_items(text: str) -> tuple[str, ...] | None:
+    """The items of a plain text as written, or None if it is prose.
+
+    Items stand on lines with bullets or numbers, or between commas, semicolons, line breaks or
+    "and"; one item is a list too.
+    """
+    bullets = [line for line in text.split("\n") if _BULLET.match(line)]
+    if bullets:
+        items = [_BULLET.sub("", line, count=1) for line in bullets]
+    else:
+        items = _SEPARATOR.split(_LIST_LEAD_IN.sub("", bare(text), count=1))
+    items = [item for item in map(bare, items) if item]
+    if not 0 < len(items) <= _ITEMS or not all(map(_is_item, items)):
+        return None
+    return tuple(item.removeprefix("and ") for item in items)
+
+
+def _is_item(text: str) -> bool:
+    return len(text) <= _ITEM_CHARACTERS and len(text.split()) <= _ITEM_WORDS
+
 
 _PHRASE_WORDS = 5
 _ANSWER_WORDS = 20

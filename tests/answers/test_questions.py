@@ -84,3 +84,44 @@ def test_split_choices(question, stem, choices):
 def test_letters_within_a_question_are_no_options(question, form, letters):
     asked = question.format(*map(form.format, letters))
     assert split_choices(asked) == (asked, ())
+
+
+THINGS = "phone plate license flight serial room invoice page house bus route account order gate"
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "questions"),
+    [
+        (
+            "short_text",
+            [
+                *(f"What is the {thing} number?" for thing in THINGS.split()),
+                "What is the number on the shirt?",
+                "What number is on the door?",
+                "What is the number of the bus?",
+                "What version is shown?",
+                "Which page is open?",
+                "What's the zip code?",
+                "电话号码是多少?",
+            ],
+        ),
+        (
+            "number",
+            [
+                "What is the number of dogs?",
+                "What is the total number of rooms?",
+                "How many phone numbers are listed?",
+                "What is the average value on page 3?",
+                "What number does the red bar show?",
+                "What is the number on the scale?",
+            ],
+        ),
+    ],
+)
+def test_what_goes_by_a_number_is_a_text_and_what_has_a_size_a_number(answer_type, questions):
+    assert {infer_answer_type(question) for question in questions} == {answer_type}
+
+
+def test_option_texts_that_look_missing_are_options():
+    """open-compass/VLMEvalKit#1559."""
+    assert infer_answer_type("How many cats?", ["None", "Two"]) == "choice"
