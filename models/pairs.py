@@ -1,6 +1,5 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from .attention import wanted_layers
 from .capabilities import SupportsAttention, SupportsLayerCount, SupportsPrefixCache
 from .errors import ModelError
 from .images import clear_image_cache
-from .server.api_key import checked_key
 from .weights import model_weights
 
 if TYPE_CHECKING:
@@ -125,7 +123,7 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
         return _on_server(config, allow_fetch)
     if backend == "transformers":
         return _on_transformers(config, allow_fetch)
-    from .vllm_chat import ChatVLLM
+    from .vllm.chat import ChatVLLM
 
     return ChatVLLM(
         **_local(config, allow_fetch),
@@ -188,20 +186,16 @@ def _on_transformers(
 
 def _on_server(config: ModelConfig, allow_fetch: bool) -> BaseChatModel:
     try:
-        from .server_chat import ChatServer
-    except ImportError as error:
+        from .server import ChatServer
+
+        return ChatServer(
+            model=config.model,
+            max_pixels=config.max_pixels,
+            timeout=config.timeout,
+            allow_fetch=allow_fetch,
+            base_url=config.base_url,
+            api_key_env=config.api_key_env,
+            max_retries=config.retries,
+        )
+    except (ImportError, ModelError) as error:
         raise ConfigError(str(error)) from error
-    # A key of the environment's for another service must not reach this server.
-    try:
-        key = checked_key(os.environ.get(config.api_key_env), f"${config.api_key_env}")
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return ChatServer(
-        model=config.model,
-        max_pixels=config.max_pixels,
-        timeout=config.timeout,
-        allow_fetch=allow_fetch,
-        base_url=config.base_url,
-        api_key=key,
-        max_retries=config.retries,
-    )
