@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 from PIL import Image
 
 from langgraph_mai import MAIState, create_mai, create_mai_batch, load_pair
-from langgraph_mai.models import load_image
+from langgraph_mai.models.images import load_image
 
 THREAD = {"configurable": {"thread_id": "1"}}
 INPUTS = ["path", "data URI", "DATA URI", "lines", "bytes", "PIL", "tuple"]
