@@ -201,7 +201,8 @@ if sys.argv[2] == "kill":
 with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
     graph = create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
     given = {{"question": "Is it red?", "images": [sys.stdin.read()]}}
-    graph.invoke(given if sys.argv[2] == "kill" else None, {{"configurable": {{"thread_id": "1"}}}}, durability="sync")
+    thread = {{"configurable": {{"thread_id": "1"}}}}
+    graph.invoke(given if sys.argv[2] == "kill" else None, thread, durability="sync")
 print(len(small.calls), len(large.calls), large.calls[-1]["images"])
 """
 
