@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from itertools import combinations
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 
 from langgraph_mai.nodes.sparse_transfer import (
     count_tokens,
-    keep_at_random,
-    keep_heaviest,
-    keep_last,
+    heaviest_first,
+    keep_in_order,
     keep_sentences,
     read_token_groups,
     reweighted,
@@ -201,10 +201,20 @@ def test_special_tokens_are_never_kept_nor_counted():
 # The other ways
 
 
+def last(pieces, budget):
+    return keep_in_order(pieces, budget, reversed(range(len(pieces))))
+
+
+def at_random(pieces, budget, seed):
+    order = list(range(len(pieces)))
+    Random(seed).shuffle(order)
+    return keep_in_order(pieces, budget, order)
+
+
 BASELINES = {
-    "last": lambda pieces, budget, text: keep_last(pieces, budget),
-    "random": keep_at_random,
-    "heaviest": lambda pieces, budget, text: keep_heaviest(pieces, budget),
+    "last": lambda pieces, budget, _: last(pieces, budget),
+    "random": at_random,
+    "heaviest": lambda pieces, budget, _: keep_in_order(pieces, budget, heaviest_first(pieces)),
     "sentences": keep_sentences,
 }
 
@@ -235,13 +245,13 @@ def test_a_baseline_with_room_for_all_keeps_all(name, given_tokens):
 
 
 def test_last_is_the_end():
-    assert keep_last(pieces_of(9, 1, 1, 1), 2) == [2, 3]
+    assert last(pieces_of(9, 1, 1, 1), 2) == [2, 3]
 
 
 def test_random_is_always_the_same_for_one_text_and_not_for_all():
     pieces = pieces_of(*[1] * 30)
-    assert keep_at_random(pieces, 5, "one") == keep_at_random(pieces, 5, "one")
-    seen = {tuple(keep_at_random(pieces, 5, seed)) for seed in "abcdefgh"}
+    assert at_random(pieces, 5, "one") == at_random(pieces, 5, "one")
+    seen = {tuple(at_random(pieces, 5, seed)) for seed in "abcdefgh"}
     assert len(seen) == 8
     assert all(len(kept) == 5 for kept in seen)
 
