@@ -10,12 +10,11 @@ from ..configs.files import existing_file, existing_folder
 from .errors import UsageError, reports_errors
 from .options import Debug, Json
 from .output import print_json
+from .rendering import show_tables
 
 if TYPE_CHECKING:
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.table import Table
-
-_FILE_WIDTH = 160
 
 _Made = TypeVar("_Made")
 
@@ -176,7 +175,7 @@ def _write(
         for name, image in images.items()
     }
     found |= {name: content for name, content in files.items() if content}
-    shown = [f"![{Path(name).stem}]({name})" for name in found if name.endswith(".png")]
+    shown = [f"![{Path(name).stem.rpartition('-')[2]}]({name})" for name in found if name.endswith(".png")]
     said = [
         f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): {verdicts[str(run.folder)]}"
         for run in runs
@@ -198,26 +197,8 @@ def _write(
 
 def _show(tables: "Sequence[Table]", verdicts: Mapping[str, str]) -> None:
     """Print every table, and at last whether the cascade pays."""
-    from rich.console import Console
-    from rich.table import Table as Grid
     from rich.text import Text
 
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file has no width that things must fit into
-        console = Console(highlight=False, width=_FILE_WIDTH)
-    for table in tables:
-        title = Text(table.title, "bold")
-        grid = Grid(
-            box=None, padding=(0, 2, 0, 0), header_style="dim", title=title, title_justify="left"
-        )
-        for column in table.columns:
-            grid.add_column(column, overflow="fold")
-        for row in table.cells():
-            # Intervals below their values: tables have many columns.
-            grid.add_row(*(Text(cell.replace(" (", "\n(")) for cell in row))
-        console.print(grid)
-        for note in table.notes:
-            console.print(Text(note, "dim"))
-        console.print()
+    console = show_tables(tables)
     for folder, sentence in verdicts.items():
         console.print(Text.assemble((f"{folder}  ", "dim"), sentence))

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from ...nodes.state import Route
 from .. import statistics
 from ..statistics import Estimate
-from .evaluated import Evaluated, grade, proportion
+from .evaluated import Evaluated, Frame, grade, proportion
 from .table import FEW, Cell
 
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -67,17 +67,22 @@ def route_rows(run: Evaluated, protocol: str) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def difference(run: Evaluated, first: str, second: str, protocol: str) -> Estimate:
-    """Return the accuracy of a strategy minus another's, over questions that both answered."""
-    rows = run.of(first)
-    gaps = (rows[f"grade.{protocol}"] - run.of(second)[f"grade.{protocol}"]).reindex(rows.index)
-    known = gaps.dropna()
-    return statistics.paired_difference(known.tolist(), rows["image"][known.index].tolist())
+def difference(first: Frame, second: Frame, protocol: str) -> Estimate:
+    """Return the accuracy of some results minus that of others, over the questions in both.
+
+    Args:
+        first: Rows of `Evaluated.results` by question id.
+        second: The others.
+        protocol: Whose reading of the outputs counts.
+    """
+    column = f"grade.{protocol}"
+    gaps = (first[column] - second[column]).reindex(first.index).dropna()
+    return statistics.paired_difference(gaps.tolist(), first["image"][gaps.index].tolist())
 
 
 def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:
     """Return a strategy's seconds over another's, over evaluated questions both were timed on."""
-    both = run.seconds.reindex(columns=[first, second]).dropna()
+    both = run.seconds.reindex(columns=list(dict.fromkeys([first, second]))).dropna()
     both = both[both.index.isin(run.questions)]
     images = [run.questions[one].images or (one,) for one in both.index]
     return statistics.ratio(both[first].tolist(), both[second].tolist(), images)
@@ -87,7 +92,8 @@ def verdict(run: Evaluated, protocol: str) -> Verdict | None:
     """Judge whether a run's cascade pays; None if it was not evaluated."""
     if not len(run.of("mai")):
         return None
-    return judge(difference(run, "mai", REFERENCE, protocol), time_ratio(run, "mai", REFERENCE))
+    gap = difference(run.of("mai"), run.of(REFERENCE), protocol)
+    return judge(gap, time_ratio(run, "mai", REFERENCE))
 
 
 def judge(gap: Estimate, time: Estimate) -> Verdict:

@@ -76,7 +76,8 @@ def disagreements(run: Evaluated) -> Frame:
         whole = [wants_whole_output(run, name, protocol) for name in run.results["strategy"]]
         grades.loc[whole, f"grade.{protocol}"] = None
     found = run.results[grades.nunique(axis=1) > 1]
-    return found.sort_values("strategy", key=lambda names: names != "mai", kind="stable")
+    order = {name: place for place, name in enumerate(["mai", *run.strategies][::-1])}
+    return found.sort_values("strategy", key=lambda names: -names.map(order), kind="stable")
 
 
 def disagreement_records(run: Evaluated) -> list[dict[str, Any]]:
@@ -110,7 +111,8 @@ def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
 def image_uri(reference: str) -> str:
     """Return an image, shrunk, as a data URI; empty if it cannot be read."""
     try:
-        image = load_image(reference).image.copy()
+        decoded: Any = load_image(reference)
+        image = getattr(decoded, "image", decoded).copy()
     except ImageError:
         return ""
     image.thumbnail((_SIDE, _SIDE))

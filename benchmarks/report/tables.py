@@ -218,7 +218,8 @@ def differences(runs: Sequence[Evaluated], protocol: str) -> Table:
     for run in runs:
         others = dict.fromkeys([*run.strategies, *run.seconds.columns])
         for name in [one for one in others if one != "mai" and len(run.of("mai"))]:
-            gap, time = difference(run, "mai", name, protocol), time_ratio(run, "mai", name)
+            gap = difference(run.of("mai"), run.of(name), protocol)
+            time = time_ratio(run, "mai", name)
             rows.append(
                 (run.benchmark.name, name, gap.questions, gap, time.questions or None, time)
             )
