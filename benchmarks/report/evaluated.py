@@ -1,6 +1,6 @@
 """An evaluation's results as pandas frames: a row per question and strategy, a row per call."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -8,10 +8,9 @@ from typing import Any
 
 from ...nodes.state import ModelCall
 from .. import statistics
-from ..evaluation.evaluate import check_scoring, headline
 from ..evaluation.results import Result
-from ..metrics import PROTOCOLS, grades, outcomes
-from ..metrics.grading import RULES, YES_NO
+from ..metrics import PROTOCOLS, check_scoring, grades, headline
+from ..metrics.grading import RULES, YES_NO, Grade, outcome
 from ..question import Benchmark, BenchmarkQuestion
 from ..statistics import Estimate
 from .folder import EvaluationFolder, RunRecord
@@ -178,6 +177,76 @@ def grade(benchmark: Benchmark, texts: Frame) -> Frame:
     import pandas as pd
 
     by_id = {str(one): str(text) for one, text in texts.items()}
+    worth = {str(protocol): found for protocol, found in grades(benchmark, by_id).items()}
+    questions = {one.id: one for one in benchmark.questions if one.id in by_id}
+    columns: dict[str, Any] = {
+        "unread": [
+            outcome(questions[one], text, right=worth["typed"][one] == 1) in ("unread", "empty")
+            for one, text in by_id.items()
+        ]
+    }
+    for protocol in PROTOCOLS:
+        graded = [worth.get(protocol, {}).get(one) for one in by_id]
+        columns[f"grade.{protocol}"] = graded
+        rule = _headline_rule(benchmark, protocol)
+        columns[f"score.{protocol}"] = (
+            [rule(questions[one], text) for one, text in by_id.items()] if rule else graded
+        )
+    frame = pd.DataFrame(columns, index=texts.index)
+    return frame.astype({name: float for name in columns if name != "unread"})
+
+
+def score(self, strategy: str, protocol: str) -> Estimate:
+        """Return the benchmark's headline figure of a strategy under a protocol."""
+        return score(self.benchmark, self.of(strategy), protocol)
+
+    def time(self, strategy: str, name: str) -> Estimate:
+        """Return a figure of the timed runs."""
+        return self.timing.get((strategy, name), NOTHING)
+
+
+def result_frame(benchmark: Benchmark, results: Sequence[Result]) -> Frame:
+    """Return `Evaluated.results` of results that did not fail."""
+    import pandas as pd
+
+    images = {one.id: one.images or (one.id,) for one in benchmark.questions}
+    made = [{"image": images[result["id"]]} | _row(result) for result in results]
+    rows = pd.DataFrame(made, columns=["image", *_ROW_KEYS], dtype=object)
+    graded = [
+        grade(benchmark, own.set_index("question")["text"]).set_index(own.index)
+        for _, own in rows.groupby("strategy", sort=False)
+    ]
+    return rows.join(pd.concat(graded or [grade(benchmark, rows["text"])]))
+
+
+def call_frame(results: Frame) -> Frame:
+    """Return `Evaluated.calls` of `Evaluated.results`."""
+    import pandas as pd
+
+    keys = ["question", "image", "strategy", "route"]
+    own = ["role", "style", "text", "input_tokens", "output_tokens"]
+    selected = ["kept_tokens", "reasoning_tokens", "reached", "layer"]
+    rows = [
+        {key: result[key] for key in keys} | {**call} | {**call.get("selection", {})}
+        for result in results[[*keys, "calls"]].to_dict("records")
+        for call in result["calls"]
+    ]
+    return pd.DataFrame(rows, columns=[*keys, *own, *selected])
+
+
+def grade(benchmark: Benchmark, texts: Frame) -> Frame:
+    """Grade outputs.
+
+    Args:
+        benchmark: The questions.
+        texts: A pandas Series of outputs by question id.
+
+    Returns:
+        A frame with the same index: unread, `grade.PROTOCOL` and `score.PROTOCOL`.
+    """
+    import pandas as pd
+
+    by_id = {str(one): str(text) for one, text in texts.items()}
     became = outcomes(benchmark, by_id)
     worth: Mapping[str, Mapping[str, float]] = {**grades(benchmark, by_id)}
     columns: dict[str, Mapping[str, Any]] = {
@@ -240,27 +309,21 @@ def _tokens(calls: Sequence[ModelCall]) -> float:
     return float("nan") if None in counts else float(sum(count or 0 for count in counts))
 
 
-def _scored(benchmark: Benchmark, texts: Mapping[str, str], protocol: str) -> dict[str, float]:
-    """Return what the headline figure is computed from.
+def _headline_rule(benchmark: Benchmark, protocol: str) -> Grade | None:
+    """Return what the headline figure is computed from; None for the grades themselves.
 
     Of POPE's F1, 1 for a hit and 0 for a false alarm or a miss; what is rightly denied is not in
-    it. Else each output's worth.
+    it.
     """
-    found: dict[str, float | None] = {}
-    rules = {str(name): rule for name, rule in _rules(benchmark).items()}
-    for question in benchmark.questions:
-        if protocol in rules and question.id in texts:
-            found[question.id] = rules[protocol](question, texts[question.id])
-    return {one: value for one, value in found.items() if value is not None}
+    if benchmark.metric == "pope":
+        return _hit_by(protocol, {str(name): rule for name, rule in YES_NO.items()}[protocol])
+    if benchmark.metric == "infovqa":
+        rules = RULES[benchmark.metric][headline(benchmark.metric)]
+        return {str(name): rule for name, rule in rules.items()}[protocol]
+    return None
 
 
-def _rules(benchmark: Benchmark) -> Mapping[Any, Any]:
-    if benchmark.metric != "pope":
-        return RULES[benchmark.metric][headline(benchmark.metric)]
-    return {name: _hit_by(name, reading) for name, reading in YES_NO.items()}
-
-
-def _hit_by(protocol: str, reading: Any) -> Any:
+def _hit_by(protocol: str, reading: Callable[[BenchmarkQuestion, str], Any]) -> Grade:
     def hit(question: BenchmarkQuestion, text: str) -> float | None:
         answer = reading(question, text)
         is_yes = question.answers[0].strip().lower() == "yes"

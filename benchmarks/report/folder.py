@@ -11,9 +11,8 @@ from typing_extensions import TypedDict
 
 from ...configs import ConfigError
 from ...configs.files import existing_folder
-from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
-from ..evaluation.results import Result
-from ..evaluation.timing import TIMED_FILE, TIMING_FILE
+from ..evaluation.results import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE, Result
+from ..evaluation.timed import TIMED_FILE, TIMING_FILE
 from ..metrics import METRICS
 from ..question import Benchmark, BenchmarkQuestion
 
