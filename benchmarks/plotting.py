@@ -96,14 +96,19 @@ def label_points(figure: Any, axes: Any, points: Sequence[tuple[str, float, floa
     with _plain_texts(figure):
         figure.draw_without_rendering()  # the layout decides where points are
         figure.set_layout_engine("none")
-        texts = [axes.text(x, y, name, fontsize=8) for name, x, y in points]
+        texts = [
+            axes.text(x, y, name, fontsize=8, ha="center", va="center") for name, x, y in points
+        ]
         # A limit of time would place them differently on every machine.
         adjust_text(
             texts,
             ax=axes,
             iter_lim=_ITERATIONS,
-            expand=(1.15, 1.4),
-            force_static=(0.2, 0.4),
+            objects=axes.scatter([x for _, x, _ in points], [y for *_, y in points], 90, alpha=0),
+            expand=(1.1, 1.3),
+            force_text=(0.3, 0.6),
+            force_static=(0.3, 0.6),
+            force_explode=(0.6, 1.2),
             arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.5, "shrinkB": 4},
         )
     return texts

@@ -33,7 +33,8 @@ class ChatVLLM(LocalChat):
 
     Example:
         >>> model = ChatVLLM(model="Qwen/Qwen3-VL-8B-Instruct", memory=0.6)
-        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
 
     Attributes (besides those of every `LocalChat`):
         memory: Share of the GPU's memory that the engine takes, for weights and KV cache. The

@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from ..demo.held_out import HeldOut
 from ..graph import STRATEGIES, create_strategy, unavailable
-from ..models.cold_start import forget
-from ..models.pairs import load_pair
+from ..models.pairs import clear_caches, load_pair
 from ..nodes.state import MAIInput, ModelCall
 from .latency import ROLES
 
@@ -95,7 +94,7 @@ class StrategyTimer:
             cold: Whether the models forget all earlier questions first.
         """
         if cold:
-            forget(self._models)
+            clear_caches(self._models)
         self._spent.clear()
         begun, computed = time.perf_counter(), time.process_time()
         result = self._graphs[name].invoke(dict(question))

@@ -48,21 +48,26 @@ def layer_table(benchmark: Benchmark, results: Sequence[Result]) -> tuple[Table,
     calls = call_frame(frame)
     by_strategy = {name: own.set_index("question") for name, own in frame.groupby("strategy")}
     full = by_strategy.get(_STRATEGY, frame[:0].set_index("question"))
+    names = list(dict.fromkeys(one["strategy"] for one in results))
+    any_sparse = next((name for name in names if name != _STRATEGY), "")
     rows, records = [], []
-    for name in dict.fromkeys(one["strategy"] for one in results):
+    for name in names:
         own = by_strategy.get(name, full[:0])
         sparse = Variant.read(name).sparse
         label = "full transfer" if sparse is None else f"L{sparse.layer}"
-        kept = calls[calls["strategy"] == name].dropna(subset="kept_tokens")
+        # A full transfer's tokens are those of the same reasonings as a whole.
+        own_calls = calls[calls["strategy"] == (any_sparse if sparse is None else name)]
+        kept = own_calls.dropna(subset="kept_tokens")
+        tokens = mean(kept, "reasoning_tokens" if sparse is None else "kept_tokens")
         kept = kept.assign(part=kept["kept_tokens"] / kept["reasoning_tokens"].clip(lower=1))
         figures: dict[str, tuple[Estimate, str]] = {
-            "tokens": (mean(kept, "kept_tokens"), "tokens"),
+            "tokens": (tokens, "tokens"),
             "share_of_tokens": (percent(mean(kept, "part")), "%"),
             "score": (percent(score(benchmark, own, _PROTOCOL)), "%"),
             "minus_full_transfer": (percent(difference(own, full, _PROTOCOL)), "points"),
         }
         if sparse is None:
-            del figures["minus_full_transfer"]
+            del figures["share_of_tokens"], figures["minus_full_transfer"]
         rows.append((label, *(figures[key][0] if key in figures else None for key in _COLUMNS)))
         where = label.replace(" ", "_")
         records += [

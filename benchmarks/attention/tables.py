@@ -90,6 +90,7 @@ def layer_rows(figures: AttentionFigures) -> Frame:
     of_small = rows["source"] == "small"
     rows["selected_in_other"] = rows["of_small"].where(of_small, rows["of_large"])
     rows["other_in_selected"] = rows["of_large"].where(of_small, rows["of_small"])
+    rows["tokens_needed"] = rows["tokens_needed"].astype(int)
     return rows.drop(columns=["image", "head", "of_small", "of_large"])
 
 

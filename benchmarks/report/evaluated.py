@@ -6,14 +6,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ...nodes.state import ModelCall
 from .. import statistics
-from ..evaluation.results import Result
-from ..metrics import PROTOCOLS, check_scoring, grades, headline
+from ..metrics import PROTOCOLS, Protocol, check_scoring, grades, headline
 from ..metrics.grading import RULES, YES_NO, Grade, outcome
 from ..question import Benchmark, BenchmarkQuestion
 from ..statistics import Estimate
-from .folder import EvaluationFolder, RunRecord
+from .folder import Call, EvaluationFolder, RunRecord
 from .table import NOTHING
 
 Frame = Any
@@ -135,8 +133,13 @@ class Evaluated:
         return self.timing.get((strategy, name), NOTHING)
 
 
-def result_frame(benchmark: Benchmark, results: Sequence[Result]) -> Frame:
-    """Return `Evaluated.results` of results that did not fail."""
+def result_frame(benchmark: Benchmark, results: Sequence[Any]) -> Frame:
+    """Return `Evaluated.results`.
+
+    Args:
+        benchmark: The questions.
+        results: Lines of `results.jsonl`, or what they are made of; none that failed.
+    """
     import pandas as pd
 
     images = {one.id: one.images or (one.id,) for one in benchmark.questions}
@@ -177,7 +180,7 @@ def grade(benchmark: Benchmark, texts: Frame) -> Frame:
     import pandas as pd
 
     by_id = {str(one): str(text) for one, text in texts.items()}
-    worth = {str(protocol): found for protocol, found in grades(benchmark, by_id).items()}
+    worth = grades(benchmark, by_id)
     questions = {one.id: one for one in benchmark.questions if one.id in by_id}
     columns: dict[str, Any] = {
         "unread": [
@@ -194,71 +197,6 @@ def grade(benchmark: Benchmark, texts: Frame) -> Frame:
         )
     frame = pd.DataFrame(columns, index=texts.index)
     return frame.astype({name: float for name in columns if name != "unread"})
-
-
-def score(self, strategy: str, protocol: str) -> Estimate:
-        """Return the benchmark's headline figure of a strategy under a protocol."""
-        return score(self.benchmark, self.of(strategy), protocol)
-
-    def time(self, strategy: str, name: str) -> Estimate:
-        """Return a figure of the timed runs."""
-        return self.timing.get((strategy, name), NOTHING)
-
-
-def result_frame(benchmark: Benchmark, results: Sequence[Result]) -> Frame:
-    """Return `Evaluated.results` of results that did not fail."""
-    import pandas as pd
-
-    images = {one.id: one.images or (one.id,) for one in benchmark.questions}
-    made = [{"image": images[result["id"]]} | _row(result) for result in results]
-    rows = pd.DataFrame(made, columns=["image", *_ROW_KEYS], dtype=object)
-    graded = [
-        grade(benchmark, own.set_index("question")["text"]).set_index(own.index)
-        for _, own in rows.groupby("strategy", sort=False)
-    ]
-    return rows.join(pd.concat(graded or [grade(benchmark, rows["text"])]))
-
-
-def call_frame(results: Frame) -> Frame:
-    """Return `Evaluated.calls` of `Evaluated.results`."""
-    import pandas as pd
-
-    keys = ["question", "image", "strategy", "route"]
-    own = ["role", "style", "text", "input_tokens", "output_tokens"]
-    selected = ["kept_tokens", "reasoning_tokens", "reached", "layer"]
-    rows = [
-        {key: result[key] for key in keys} | {**call} | {**call.get("selection", {})}
-        for result in results[[*keys, "calls"]].to_dict("records")
-        for call in result["calls"]
-    ]
-    return pd.DataFrame(rows, columns=[*keys, *own, *selected])
-
-
-def grade(benchmark: Benchmark, texts: Frame) -> Frame:
-    """Grade outputs.
-
-    Args:
-        benchmark: The questions.
-        texts: A pandas Series of outputs by question id.
-
-    Returns:
-        A frame with the same index: unread, `grade.PROTOCOL` and `score.PROTOCOL`.
-    """
-    import pandas as pd
-
-    by_id = {str(one): str(text) for one, text in texts.items()}
-    became = outcomes(benchmark, by_id)
-    worth: Mapping[str, Mapping[str, float]] = {**grades(benchmark, by_id)}
-    columns: dict[str, Mapping[str, Any]] = {
-        "unread": {one: kind in ("unread", "empty") for one, kind in became.items()}
-    }
-    for protocol in PROTOCOLS:
-        columns[f"grade.{protocol}"] = worth.get(protocol, {})
-        columns[f"score.{protocol}"] = _scored(benchmark, by_id, protocol)
-    return pd.DataFrame(
-        {name: [values.get(one) for one in by_id] for name, values in columns.items()},
-        index=texts.index,
-    ).astype({name: float for name in columns if name != "unread"})
 
 
 def score(benchmark: Benchmark, rows: Frame, protocol: str) -> Estimate:
@@ -290,40 +228,39 @@ _ROW_KEYS = (
 )  # fmt: skip
 
 
-def _row(result: Result) -> dict[str, Any]:
+def _row(result: Mapping[str, Any]) -> dict[str, Any]:
     calls = result["calls"]
     return {
         **result,
         "question": result["id"],
         "tokens": _tokens(calls),
         "large_tokens": _tokens([call for call in calls if call["role"] == "large"]),
-        "drafted": sum(call.get("drafted_tokens", 0) for call in calls),
-        "accepted": sum(call.get("accepted_tokens", 0) for call in calls),
+        "drafted": sum(call.get("drafted_tokens") or 0 for call in calls),
+        "accepted": sum(call.get("accepted_tokens") or 0 for call in calls),
         "cut": any(call["cut"] for call in calls),
     }
 
 
-def _tokens(calls: Sequence[ModelCall]) -> float:
+def _tokens(calls: Sequence[Call]) -> float:
     """Return the sum of output tokens; not a number if some are unknown, as of some servers."""
     counts = [call["output_tokens"] for call in calls]
     return float("nan") if None in counts else float(sum(count or 0 for count in counts))
 
 
-def _headline_rule(benchmark: Benchmark, protocol: str) -> Grade | None:
+def _headline_rule(benchmark: Benchmark, protocol: Protocol) -> Grade | None:
     """Return what the headline figure is computed from; None for the grades themselves.
 
     Of POPE's F1, 1 for a hit and 0 for a false alarm or a miss; what is rightly denied is not in
     it.
     """
     if benchmark.metric == "pope":
-        return _hit_by(protocol, {str(name): rule for name, rule in YES_NO.items()}[protocol])
+        return _hit_by(protocol, YES_NO[protocol])
     if benchmark.metric == "infovqa":
-        rules = RULES[benchmark.metric][headline(benchmark.metric)]
-        return {str(name): rule for name, rule in rules.items()}[protocol]
+        return RULES[benchmark.metric][headline(benchmark.metric)][protocol]
     return None
 
 
-def _hit_by(protocol: str, reading: Callable[[BenchmarkQuestion, str], Any]) -> Grade:
+def _hit_by(protocol: Protocol, reading: Callable[[BenchmarkQuestion, str], Any]) -> Grade:
     def hit(question: BenchmarkQuestion, text: str) -> float | None:
         answer = reading(question, text)
         is_yes = question.answers[0].strip().lower() == "yes"

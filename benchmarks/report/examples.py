@@ -8,11 +8,11 @@ from typing import Any
 
 from ...models.images import ImageError, load_image
 from ...nodes.prompts import LETTERS
-from ...nodes.state import ModelCall
 from ..metrics import PROTOCOLS
 from ..question import BenchmarkQuestion
 from .cascade import ROUTES
 from .evaluated import Evaluated, Frame
+from .folder import Call
 from .tables import wants_whole_output
 
 _SIDE = 360
@@ -41,7 +41,7 @@ class Example:
     answer: str
     route: str
     fallback: str | None
-    calls: Sequence[ModelCall]
+    calls: Sequence[Call]
     verdicts: Sequence[str]
     grades: dict[str, float]
     images: Sequence[str]
@@ -111,8 +111,7 @@ def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
 def image_uri(reference: str) -> str:
     """Return an image, shrunk, as a data URI; empty if it cannot be read."""
     try:
-        decoded: Any = load_image(reference)
-        image = getattr(decoded, "image", decoded).copy()
+        image = load_image(reference).image.copy()
     except ImageError:
         return ""
     image.thumbnail((_SIDE, _SIDE))

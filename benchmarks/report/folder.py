@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from ...configs import ConfigError
 from ...configs.files import existing_folder
-from ..evaluation.results import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE, Result
+from ...nodes.state import CallStyle, Role, Route
+from ..evaluation.results import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
 from ..evaluation.timed import TIMED_FILE, TIMING_FILE
 from ..metrics import METRICS
 from ..question import Benchmark, BenchmarkQuestion
@@ -64,6 +65,41 @@ class TimedLine(TypedDict):
     id: str
     strategy: str
     seconds: NonNegativeFloat
+
+
+class _Selection(TypedDict):
+    kept_tokens: int
+    reasoning_tokens: int
+    reached: float | None
+    layer: int | None
+
+
+class Call(TypedDict):
+    """What a report needs of a `ModelCall`."""
+
+    role: Role
+    style: CallStyle
+    text: str
+    answer: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    drafted_tokens: NotRequired[int | None]
+    accepted_tokens: NotRequired[int | None]
+    cut: str | None
+    selection: NotRequired[_Selection]
+
+
+class ReadResult(TypedDict):
+    """What a report needs of a `Result`."""
+
+    id: str
+    strategy: str
+    answer: str | None
+    text: str | None
+    route: Route | None
+    fallback: str | None
+    calls: list[Call]
+    error: str | None
 
 
 class _SummaryRecord(TypedDict):
@@ -127,8 +163,8 @@ class EvaluationFolder:
             name=record.benchmark, questions=tuple(questions), prompts="", metric=record.metric
         )
 
-    def _results(self) -> list[Result]:
-        results = self._lines(RESULTS_FILE, Result)
+    def _results(self) -> list[ReadResult]:
+        results = self._lines(RESULTS_FILE, ReadResult)
         if not results:
             raise self._unfinished(f"{RESULTS_FILE} is empty")
         known = {question.id for question in self.benchmark.questions}

@@ -139,7 +139,7 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
     shown = [[point for point in points if point.benchmark == name] for name in benchmarks]
     for axes, name, own in zip(parts, benchmarks, shown, strict=True):
         axes.set_xscale("log")
-        axes.margins(x=0.15, y=0.1)
+        axes.margins(x=0.25, y=0.1)
         for model in dict.fromkeys(point.model for point in own):
             _draw_model(axes, [point for point in own if point.model == model])
         label_decades(axes.xaxis)
