@@ -15,6 +15,9 @@ QUESTIONS_FILE = "questions.jsonl"
 RESULTS_FILE = "results.jsonl"
 SUMMARY_FILE = "summary.json"
 
+# Two calls of one style on one question differ in what is transferred, or in having a draft model.
+_DISTINCT = ("input_tokens", "text", "drafted_tokens")
+
 
 class Result(TypedDict):
     """One strategy's run on one question, a line of `results.jsonl`.
@@ -95,7 +98,7 @@ def failures(results: Iterable[Result]) -> list[Result]:
 def count_calls(results: Iterable[Result]) -> dict[str, int]:
     """Count the distinct model calls that succeeded, by role and style ("small direct")."""
     distinct = {
-        (call["role"], call["style"], result["id"], call["input_tokens"], call["text"])
+        (call["role"], call["style"], result["id"], *map(call.get, _DISTINCT))
         for result in results
         for call in result["calls"]
         if call["error"] is None
