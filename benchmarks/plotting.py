@@ -1,6 +1,7 @@
 """Plots as PNG files without a screen: figures, labels beside points, how strategies look."""
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -169,7 +170,7 @@ def add_strategy_legend(figure: Any, strategies: Sequence[str]) -> None:
 
 
 def _kind(strategy: str) -> str:
-    return strategy.split(":")[0].split("_")[0]
+    return re.split("[:_]", strategy, maxsplit=1)[0]
 
 
 @contextmanager

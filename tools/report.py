@@ -99,9 +99,7 @@ def report(
             "economy.png": overview,
         }
         said = f"The report cannot be written into {str(out_folder)!r}"
-        written = _trying(
-            said, lambda: _write(out_folder, runs, made, drawn, verdicts, files)
-        )
+        written = _trying(said, lambda: _write(out_folder, runs, made, drawn, verdicts, files))
     if as_json:
         records = [record for table in made for record in table.records()]
         print_json({"verdicts": verdicts, "tables": records})
@@ -175,7 +173,8 @@ def _write(
         for name, image in images.items()
     }
     found |= {name: content for name, content in files.items() if content}
-    shown = [f"![{Path(name).stem.rpartition('-')[2]}]({name})" for name in found if name.endswith(".png")]
+    images = [Path(name) for name in found if name.endswith(".png")]
+    shown = [f"![{image.stem.rpartition('-')[2]}]({image})" for image in images]
     said = [
         f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): {verdicts[str(run.folder)]}"
         for run in runs

@@ -76,7 +76,7 @@ class AttentionFigures:
             for number, layer in enumerate(self.layers):
                 groups = measured.groups(layer)
                 needed = count_tokens(groups, smallest_set(groups, self.share))
-                found = [(ALL_HEADS, measured.total(layer), needed)]
+                found = [(ALL_HEADS, measured.total(layer), float(needed))]
                 if measured.head_totals:
                     totals, counts = measured.head_totals[number], measured.head_tokens[number]
                     found += zip(self.heads, totals, counts, strict=True)
@@ -102,8 +102,10 @@ class AttentionFigures:
         rows = []
         large = {one.question.id: one for one in self.of("large")}
         for one in self.of("small"):
-            other = large.get(one.question.id)
-            for layer in (WHOLE, *self.layers) if other else ():
+            if one.question.id not in large:
+                continue
+            other = large[one.question.id]
+            for layer in (WHOLE, *self.layers):
                 first, second = self._texts(one.measured, layer), self._texts(other.measured, layer)
                 shared, either = (first & second).total(), (first | second).total()
                 rows.append(

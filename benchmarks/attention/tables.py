@@ -118,9 +118,9 @@ def top_token_rows(figures: AttentionFigures) -> Frame:
     for source in figures.sources:
         for layer in figures.layers:
             for rank, (text, share, found) in enumerate(figures.top_tokens(source, layer), start=1):
-                row = {"source": source, "layer": layer, "rank": rank, "token": text}
-                row |= _ends("share", share) | {"found_in": found, "questions": share.questions}
-                rows.append(row)
+                row: dict[str, Any] = {"source": source, "layer": layer, "rank": rank}
+                row |= {"token": text, **_ends("share", share)}
+                rows.append(row | {"found_in": found, "questions": share.questions})
     return pd.DataFrame(rows)
 
 

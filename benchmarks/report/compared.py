@@ -26,31 +26,30 @@ _STYLES = {
 }
 
 # Columns of files that have a row for each benchmark, by the table that shows them.
-_COUNTS = {
+_WIDE = {
     "mai": {
         "questions": "questions",
         "verified_direct": "verified direct",
         "verified_by_reasoning": "verified by reasoning",
         "reasoning_transfer": "reasoning transfer",
-    },
-    "two_stage_verification": {
-        "questions": "questions",
-        "R_verified": "R verified",
-        "R_transfer": "R transfer",
-        "R_two_stage_verified": "two-stage verified",
-        "R_two_stage_transfer": "two-stage transfer",
-    },
-}
-_SCORES = {
-    "mai": {
         "mai_score": "MAI",
         "small_S": "small S",
         "small_R": "small R",
         "large_S": "large S",
         "full_transfer": "full transfer",
     },
-    "two_stage_verification": {"R_score": "R score", "R_two_stage_score": "two-stage score"},
+    "two_stage_verification": {
+        "questions": "questions",
+        "R_verified": "R verified",
+        "R_transfer": "R transfer",
+        "R_score": "R score",
+        "R_two_stage_verified": "two-stage verified",
+        "R_two_stage_transfer": "two-stage transfer",
+        "R_two_stage_score": "two-stage score",
+    },
 }
+
+Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,10 @@ class _Published:
 
     name: str
     columns: tuple[str, ...]
-    rows: Mapping[int, Mapping[str, str]]
+    rows: Mapping[int, Row]
 
 
-def with_published(
-    tables: Sequence[Table], names: Sequence[str]
-) -> tuple[list[Table], list[str]]:
+def with_published(tables: Sequence[Table], names: Sequence[str]) -> tuple[list[Table], list[str]]:
     """Put rows of published figures below ours, for the same benchmarks.
 
     Args:
@@ -134,7 +131,7 @@ def _read(name: str) -> _Published:
     file = existing_file(name)
     if file is None:
         raise ConfigError(f"There is no file {name!r} with figures to compare.")
-    rows: dict[int, Mapping[str, str]] = {}
+    rows: dict[int, Row] = {}
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
@@ -171,8 +168,7 @@ def _form(published: _Published) -> tuple[str, tuple[str, ...]]:
                 f"{len(figures)}{': ' if figures else ''}{', '.join(figures)}."
             )
         return ("output_tokens" if "tokens" in figures[0] else "scores"), figures
-    for target in _COUNTS:
-        known = {**_COUNTS[target], **_SCORES[target]}
+    for target, known in _WIDE.items():
         if not (columns - {"questions"}) & set(known):
             continue
         _need(published, ("benchmark",))
@@ -212,7 +208,7 @@ def _check_numbers(published: _Published, figures: Sequence[str]) -> None:
 
 def _unknown(published: _Published, table: Table | None) -> Iterator[tuple[int, str]]:
     """Yield the lines that no row of the table can be made of, and why."""
-    ours = _metrics(table) if table else {}
+    ours = _ours(table) if table else {}
     for line, row in published.rows.items():
         if table is None:
             yield line, "the report has no such table"
@@ -231,21 +227,21 @@ def _reasons(unknown: Mapping[int, str]) -> str:
     return "; ".join(told[:_TOLD]) + ("; ..." if told[_TOLD:] else ".")
 
 
-def _metrics(table: Table) -> dict[str, Cell]:
-    """Return the metric of each benchmark (lower case) of a table; None where it shows none."""
+def _ours(table: Table) -> dict[str, dict[str, Cell]]:
+    """Return a row of ours for each benchmark (lower case)."""
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    return {str(row["benchmark"]).lower(): row.get("metric") for row in rows}
+    return {str(row["benchmark"]).lower(): row for row in rows}
 
 
 def _by_model(
-    table: Table, rows: Sequence[Mapping[str, str]], figures: Sequence[str], label: str
+    table: Table, rows: Sequence[Row], figures: Sequence[str], label: str
 ) -> Iterator[tuple[Cell, ...]]:
     """Yield one row for each model and benchmark: its figure in every style."""
     made: dict[tuple[str, str], dict[str, Cell]] = {}
-    metrics = _metrics(table)
+    ours = _ours(table)
     for row in rows:
         cells = made.setdefault((row["model"], row["benchmark"]), {})
-        own = metrics[row["benchmark"].lower()] if figures[0] == "score" else figures[0]
+        own = ours[row["benchmark"].lower()].get("metric") if figures[0] == "score" else figures[0]
         cells |= {"model": row["model"], "benchmark": f"{row['benchmark']} ({label})"}
         cells |= {"metric": own, _STYLES[row["style"]]: _shown(row[figures[0]], table.places)}
     for cells in made.values():
@@ -253,16 +249,15 @@ def _by_model(
 
 
 def _by_benchmark(
-    table: Table, rows: Sequence[Mapping[str, str]], figures: Sequence[str], label: str
+    table: Table, rows: Sequence[Row], figures: Sequence[str], label: str
 ) -> Iterator[tuple[Cell, ...]]:
-    counts, scores = _COUNTS[table.name], _SCORES[table.name]
+    ours = _ours(table)
     for row in rows:
         cells: dict[str, Cell] = {"benchmark": f"{row['benchmark']} ({label})"}
         for figure in figures:
-            if figure in counts:
-                cells[counts[figure]] = _shown(row[figure], 0)
-            else:
-                cells[scores[figure]] = _shown(row[figure], table.places)
+            column = _WIDE[table.name][figure]
+            is_count = isinstance(ours[row["benchmark"].lower()][column], int)
+            cells[column] = _shown(row[figure], 0 if is_count else table.places)
         yield tuple(cells.get(column) for column in table.columns)
 
 

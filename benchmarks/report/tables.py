@@ -317,10 +317,9 @@ def outputs(runs: Sequence[Evaluated]) -> Table:
         # A strategy that failed on every question has no results.
         for name in dict.fromkeys([*run.strategies, *run.failed]):
             own = run.of(name)
-            shares = [percent(proportion(own, own[column])) for column in ("unread", "cut")]
-            failed = run.failed.get(name, 0)
-            row = run.benchmark.name, name, len(own), failed, *shares, mean(own, "tokens")
-            rows.append(row)
+            unread, cut = (percent(proportion(own, own[column])) for column in ("unread", "cut"))
+            failed, tokens = run.failed.get(name, 0), mean(own, "tokens")
+            rows.append((run.benchmark.name, name, len(own), failed, unread, cut, tokens))
     return Table(
         "outputs",
         "Outputs: failed; unread and cut ones in %; mean output tokens of all calls",
