@@ -293,7 +293,7 @@ def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
     axes.invert_yaxis()
     axes.set_xlabel(unit)
     title = ", ".join(
-        f"{call} writes {generates} tokens" + (f" and reads {reads} more" if reads else "")
+        f"{call} generates {generates} tokens" + (f" and encodes {reads} more" if reads else "")
         for call, (reads, generates) in _CALLS.items()
     )
     if any(bar.extrapolated for bar in bars.values()):
