@@ -15,9 +15,8 @@ from PIL import Image
 
 from ..models.errors import ModelError
 from ..models.transformers.checkpoint import free_memory
-from ..models.vllm.engine_checks import check_engine
-from ..models.vllm.options import EngineSpec, options_json
-from ..models.vllm.running_engines import get_engine, release_engine
+from ..models.vllm.engine import get_engine, release_engine
+from ..models.vllm.engine_args import EngineSpec, check_engine, options_json
 from .checkpoints import check_memory, checkpoint_source
 from .components import DoesNotFit, ImageBatch, noise_image, prompt_tokens
 from .targets import Grid, Target
