@@ -31,6 +31,8 @@ def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argument
             if kwargs.get("debug"):
                 traceback.print_exc()
             else:
+                for note in getattr(error, "__notes__", ()):  # such as the end of vLLM's log
+                    _say(note)
                 _say(_sentence(error))
             raise typer.Exit(_exit_code(error)) from None
 
@@ -58,9 +60,8 @@ def _input_errors() -> tuple[type[Exception], ...]:
     from ..benchmarks.datasets import DataError
     from ..models.images import ImageError
     from ..nodes.state import MAIInputError
-    from ..profiling.errors import ProfilingInputError
 
-    return (UsageError, MAIInputError, ImageError, DataError, ProfilingInputError)
+    return (UsageError, MAIInputError, ImageError, DataError)
 
 
 def _say(sentence: str) -> None:
