@@ -96,7 +96,7 @@ class ChatVLLM(LocalChat):
         engine = self._engine()
         started = time.monotonic()
         turns, images = chat_turns(messages, self._load_image)
-        future = engine.submit(turns, [image for image, _ in images], settings, on_chunk)
+        future = engine.submit(turns, images, settings, on_chunk)
         return LocalCall(future, self.model, started, timeout, settings.logprobs)
 
     def _engine(self) -> "Engine":

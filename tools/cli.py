@@ -14,7 +14,7 @@ from .bench_command import bench
 from .check import check
 from .evaluate import evaluate
 from .pairs_command import pairs
-from .profile_command import profile
+from .profile import profile
 from .report import report
 from .serve import serve
 from .simulate import simulate

@@ -58,9 +58,8 @@ def _input_errors() -> tuple[type[Exception], ...]:
     from ..benchmarks.datasets import DataError
     from ..models.images import ImageError
     from ..nodes.state import MAIInputError
-    from ..profiling.errors import ProfilingInputError
 
-    return (UsageError, MAIInputError, ImageError, DataError, ProfilingInputError)
+    return (UsageError, MAIInputError, ImageError, DataError)
 
 
 def _say(sentence: str) -> None:

@@ -1,6 +1,8 @@
 """`mai profile`: how long each component of a model takes on this machine."""
 
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -17,7 +19,11 @@ from .output import print_json
 from .results_folder import results_folder
 
 if TYPE_CHECKING:
-    from ..profiling.target import Target
+    from ..profiling.profile_rows import ProfileRow
+    from ..profiling.targets import Target
+
+_LOG_SECONDS = 30.0
+_STEP = "profile"
 
 
 @reports_errors
@@ -53,29 +59,22 @@ def profile(
             metavar="NAME=VALUE", help="vLLM's engine option, such as enforce_eager=true."
         ),
     ] = None,
-    batch: Annotated[list[int] | None, typer.Option(help="Equal prompts at once (1).")] = None,
+    batch: Annotated[list[int] | None, typer.Option(help="Equal prompts in a batch (1).")] = None,
     image_side: Annotated[
         list[int] | None, typer.Option(help="Pixels (256, 512, 1024, 2048, 4096).")
     ] = None,
     query_tokens: Annotated[
-        list[int] | None, typer.Option(help="Tokens beside the picture (64, 256, 512).")
+        list[int] | None, typer.Option(help="Tokens beside the image (64, 256, 512).")
     ] = None,
     output_tokens: Annotated[
-        list[int] | None, typer.Option(help="Tokens written (8, 128, 256, 512).")
+        list[int] | None, typer.Option(help="Tokens generated (8, 128, 256, 512).")
     ] = None,
     repeats: Annotated[int, typer.Option(help="How often each is measured.")] = 9,
     longest: Annotated[
         float, typer.Option(help="Seconds; what takes longer at best is skipped.")
     ] = 60.0,
-    decoding: Annotated[
-        int | None,
-        typer.Option(
-            help="Time the demo pair on so many questions: large R, speculative, MAI; nothing "
-            "else, unless models or sizes are named too."
-        ),
-    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder; a later run goes on from what is there.")
+        Path | None, typer.Option(help="Folder; a later run resumes from what is there.")
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -88,25 +87,16 @@ def profile(
         "query_tokens": query_tokens,
         "output_tokens": output_tokens,
     }
-    _check(sizes, repeats, longest, decoding)
+    _check(sizes, repeats, longest)
     if random_weights and not (model or pair):
         raise UsageError("--random-weights needs --model, such as --model Qwen3-VL-2B, or --pair.")
     out = results_folder(out) if out else None
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
-    from ..profiling.decoding_comparison import compare_decoding
-    from ..profiling.decoding_results import (
-        decoding_records,
-        decoding_table,
-        read_decoding,
-        write_decoding,
-    )
-    from ..profiling.doubts import impossible
-    from ..profiling.grid import Grid
+    from ..benchmarks.records import machine_load, write_run_record
     from ..profiling.profile_report import records, tables, write_profile
-    from ..profiling.profile_rows import ProfileFile
-    from ..records.machine_load import machine_load
-    from ..records.run_record import write_run_record
+    from ..profiling.profile_rows import ProfileFile, impossible_rows
+    from ..profiling.targets import Grid
     from .rendering import show_table
 
     given: dict[str, Any] = {key: tuple(values) for key, values in sizes.items() if values}
@@ -120,41 +110,32 @@ def profile(
     ]
     if for_engine and not any(target.backend == "vllm" for target in targets):
         raise UsageError("--engine sets options of vLLM's engine; add --backend vllm.")
-    only_decoding = decoding and not any((model, pair, backend, *sizes.values()))
     load = {"before": machine_load()}
     with _folder(out) as folder:
         file = ProfileFile(folder)
-        read_decoding(folder)  # one that cannot be read is refused now, not in the end
-        if not only_decoding:
-            _measure(targets, grid, file, out)
-        if decoding:
-            write_decoding(compare_decoding(decoding, folder / "questions"), folder)
-        compared = read_decoding(folder)
+        _measure(targets, grid, file, out)
         load["after"] = machine_load()
         if out:
             write_profile(file.rows, out)
             loads = {when: asdict(one) for when, one in load.items()}
             write_run_record(out, settings=settings, machine_load=loads)
     busy = [one.warning(f"{when} the measurement") for when, one in load.items()]
-    for sentence in [*filter(None, busy), *impossible(file.rows)]:
+    for sentence in [*filter(None, busy), *impossible_rows(file.rows)]:
         typer.echo(sentence, err=True)
     if as_json:
-        figures = [*records(file.rows), *decoding_records(compared)]
-        print_json([figure.as_dict() for figure in figures])
+        print_json([figure.as_dict() for figure in records(file.rows)])
         return
-    for table in [*tables(file.rows), *([decoding_table(compared)] if compared else [])]:
+    for table in tables(file.rows):
         show_table(table.title, table.header, table.rows)
 
 
-def _check(
-    sizes: dict[str, list[int] | None], repeats: int, longest: float, decoding: int | None
-) -> None:
+def _check(sizes: dict[str, list[int] | None], repeats: int, longest: float) -> None:
     """Refuse numbers that nothing can be measured with."""
     for name, values in sizes.items():
         if any(value < (3 if name == "query_tokens" else 1) for value in values or ()):
             raise UsageError(f"The {name.replace('_', ' ')} must be larger.")
-    if repeats < 1 or (decoding is not None and decoding < 1):
-        raise UsageError("The repeats and the questions must be at least 1.")
+    if repeats < 1:
+        raise UsageError("The repeats must be at least 1.")
     if not (isfinite(longest) and longest > 0):
         raise UsageError("The seconds of --longest must be a positive number, such as 60.")
 
@@ -166,7 +147,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
     Raises:
         ConfigError: Another profile is written there.
     """
-    from ..records.held_folder import holding
+    from ..benchmarks.records import holding
 
     if out:
         with holding(out, "mai profile"):
@@ -196,7 +177,7 @@ def _targets(
     models: list[str], pair: str | None, backend: str | None, random_weights: bool
 ) -> "list[Target]":
     """The models that were named, and those of the pair; else the demo pair."""
-    from ..profiling.target import BACKENDS, demo_targets, model_target, pair_targets
+    from ..profiling.targets import BACKENDS, demo_targets, model_target, pair_targets
 
     chosen = next((known for known in BACKENDS if known == backend), None)
     if backend is not None and chosen is None:
@@ -209,9 +190,10 @@ def _targets(
 
 
 def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) -> None:
-    """Measure model after model, and show how far it is."""
-    from ..profiling.profile_run import profile_models
-    from .profile_progress import ProfileProgress
+    """Measure model after model, and show the progress."""
+    from ..profiling.components import profile_models
+    from .rendering import Progress
+    from .stop_signals import says_when_stopped
 
     kept = (
         f"They are in {str(out)!r}, and the same command goes on from there."
@@ -219,5 +201,22 @@ def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) ->
         else "They are lost: name a folder with --out to keep them."
     )
     known = sum(row.median_ms is not None for row in file.rows)
-    with ProfileProgress(known, kept) as progress:
-        profile_models(targets, grid, file, progress.note)
+    if known:
+        typer.echo(f"{known} rows were measured before; going on.", err=True)
+    rows, logged = 0, time.monotonic()
+    progress = Progress()
+
+    def show(target: "Target", row: "ProfileRow") -> None:
+        nonlocal rows, logged
+        rows += 1
+        result = row.skipped or f"{row.median_ms:.2f} ms"
+        sizes = f"{row.image_side} px, {row.input_tokens} + {row.output_tokens} tokens"
+        line = f"{target.name}, {target.backend}: {row.component}, {sizes}: {result}"
+        progress.note(_STEP, line)
+        if not sys.stderr.isatty() and time.monotonic() - logged >= _LOG_SECONDS:
+            logged = time.monotonic()
+            typer.echo(f"row {rows}, {line}", err=True)
+
+    with says_when_stopped(lambda: f"{max(rows, known)} rows are measured. {kept}"), progress:
+        progress.start(_STEP)
+        profile_models(targets, grid, file, show)
