@@ -10,7 +10,7 @@ import typer
 from .. import __version__
 from .ask import ask
 from .attention_command import attention
-from .bench_command import bench
+from .bench import bench
 from .check import check
 from .evaluate import evaluate
 from .pairs_command import pairs

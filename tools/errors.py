@@ -42,11 +42,11 @@ def _exit_code(error: Exception) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    from ..benchmarks.datasets.errors import DataFaultsError
+    from ..benchmarks.datasets import DataListError
     from ..models.errors import ModelError
     from ..nodes.state import MAIError
 
-    if isinstance(error, DataFaultsError):
+    if isinstance(error, DataListError):
         return "\n".join(" ".join(line.split()) for line in str(error).splitlines())
     text = " ".join(str(error).split())
     if isinstance(error, (ConfigError, ModelError, MAIError, *_input_errors())):

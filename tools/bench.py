@@ -15,7 +15,7 @@ from .options import Debug, Json, PairName
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ..records.record import Record
+    from ..benchmarks.records import Record
 
 
 @reports_errors
@@ -32,20 +32,20 @@ def bench(
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
-    """Measure time: overhead, tokens computed twice, strategies, concurrency, each saving."""
+    """Measure time: overhead, tokens computed twice, strategies, concurrency."""
     from ..models.pairs import load_pair
 
     loaded = load_pair(pair)
     import_local_models()
 
-    from ..benchmarks.speed import measure_speed
+    from ..benchmarks.bench import bench as measure
     from .rendering import Progress
 
     if out is not None:
         check_folder(out)  # the measurement takes minutes and would be lost
 
-    with tempfile.TemporaryDirectory() as pictures, Progress() as progress:
-        records = measure_speed(loaded, Path(pictures), questions, progress.replace)
+    with tempfile.TemporaryDirectory() as images, Progress() as progress:
+        records = measure(loaded, Path(images), questions, progress.replace)
     if as_json:
         print_json([record.as_dict() for record in records])
     else:
@@ -55,10 +55,10 @@ def bench(
 
 
 def _write(out: Path, records: "list[Record]", **settings: Any) -> None:
-    from ..benchmarks.speed_report import write_speed
+    from ..benchmarks.bench import write_bench
 
     try:
-        files = write_speed(out, records, **settings)
+        files = write_bench(out, records, **settings)
     except ConfigError as error:
         typer.echo(
             f"The figures above could not be written; copy them from here. {error}", err=True
@@ -72,7 +72,7 @@ def _write(out: Path, records: "list[Record]", **settings: Any) -> None:
 
 
 def _show(records: "list[Record]") -> None:
-    from ..benchmarks.speed_report import GOALS, interval, is_met
+    from ..benchmarks.bench import GOALS, interval, is_met
     from .rendering import show_figures
 
     rows = []

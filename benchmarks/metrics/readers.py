@@ -1,16 +1,24 @@
-"""A choice's letter in an output, as the scripts that score multiple choice read it.
+"""What the scripts that score benchmarks read in an output: yes or no, or a choice's letter.
 
-All take the output and the texts of the options, and return None where the script finds no letter:
-where it would ask a judge model, or pick a letter at random.
+A reader returns None where its script finds nothing: where it would call a judge model, or pick a
+letter at random. Readers of letters take the output and the texts of the options.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
+from typing import Literal
 
-from .thinking import without_thinking
-
+YesNo = Literal["yes", "no"]
 LetterReader = Callable[[str, Sequence[str]], str | None]
+
+_BLOCK = re.compile(r"<(think|analysis)>.*?</\1>", re.DOTALL)
+
+_NO_WORDS = {"No", "not", "no"}
+_SEPARATORS = ';/[]"{}()=+\\_-><@`,?!'
+_DIGITS_WITH_COMMA = re.compile(r"\d,\d")
+_STOP = re.compile(r"\.(?!\d)")
+_STOPS_TAKEN = 32  # The script passes a regex flag of this value where the count goes.
 
 _OUTER_MARKS = ",.!?;:'"
 _WORDS_OF_A_SENTENCE = 5
@@ -65,18 +73,67 @@ _PHRASES = (
 _BY_RANK = ("({})", "{}.", "{}:", "{})", "{} ")
 
 
+def without_thinking(text: str) -> str:
+    """Return the output without closed think blocks and outer blanks, as lmms-eval does.
+
+    An open block stays.
+    """
+    return _BLOCK.sub("", text).strip()
+
+
+def official_yes_no(text: str) -> YesNo:
+    """Read by POPE's own script: no if the first sentence holds a word of denial, else yes.
+
+    Words are what single blanks separate, and case counts: "NO" is a yes, and so is silence.
+    """
+    sentence = text.split(".", maxsplit=1)[0].replace(",", "")
+    return "no" if _NO_WORDS & set(sentence.split(" ")) else "yes"
+
+
+def vlmevalkit_yes_no(text: str) -> YesNo | None:
+    """Read by VLMEvalKit: the one of the two words that occurs; None if neither or both do."""
+    words = set(_vqa_words(text.lower()))
+    if ("yes" in words) == ("no" in words):
+        return None
+    return "yes" if "yes" in words else "no"
+
+
+def lmms_yes_no(text: str) -> YesNo | None:
+    """Read by lmms-eval: the whole output but for case and outer blanks."""
+    match without_thinking(text).lower():
+        case "yes":
+            return "yes"
+        case "no":
+            return "no"
+    return None
+
+
+def _vqa_words(text: str) -> list[str]:
+    """Split by the VQA script: a mark that touches a blank goes, any other becomes a blank.
+
+    Where a number is written with a comma, every mark goes. Of the stops that are not within a
+    number, the first 32 go.
+    """
+    goes_everywhere = _DIGITS_WITH_COMMA.search(text) is not None
+    spaced = text
+    for mark in _SEPARATORS:
+        goes = goes_everywhere or f"{mark} " in text or f" {mark}" in text
+        spaced = spaced.replace(mark, "" if goes else " ")
+    return _STOP.sub("", spaced, count=_STOPS_TAKEN).split()
+
+
 def mmmu_letter(text: str, choices: Sequence[str]) -> str | None:
-    """MMMU's own script: "(B)", then " B ", then in a sentence the text of an option; the last."""
+    """Read by MMMU's own script: "(B)", " B ", then in a sentence an option's text; the last."""
     return _mmmu(text, choices, (" {} ",))
 
 
 def lmms_mmmu_letter(text: str, choices: Sequence[str]) -> str | None:
-    """lmms-eval on MMMU: MMMU's script, which here takes "B " and "B." too."""
+    """Read by lmms-eval on MMMU: MMMU's script, which here takes "B " and "B." too."""
     return _mmmu(without_thinking(text), choices, ("{} ", "{}."))
 
 
 def vlmevalkit_letter(text: str, choices: Sequence[str]) -> str | None:
-    """VLMEvalKit, which is MMBench's own rule, with exact matching instead of a judge.
+    """Read by VLMEvalKit, which is MMBench's own rule, with exact matching instead of a judge.
 
     The only letter among the words if it is one of the last five; then "answer is B"; then the only
     option whose text occurs, in an output not twice as long as all options.
@@ -99,7 +156,7 @@ def vlmevalkit_letter(text: str, choices: Sequence[str]) -> str | None:
 
 
 def lmms_prefetched_letter(text: str, choices: Sequence[str]) -> str | None:
-    """lmms-eval on MMBench, without the judge: a letter that stands alone, or one option's text."""
+    """Read by lmms-eval on MMBench, without a judge: a letter that stands alone, or one option."""
     text = without_thinking(text)
     words = text.split()
     found = [letter for letter in _PREFETCH_LETTERS if letter in words]
@@ -113,13 +170,13 @@ def lmms_prefetched_letter(text: str, choices: Sequence[str]) -> str | None:
 
 
 def lmms_static_letter(text: str, choices: Sequence[str]) -> str | None:
-    """lmms-eval on MMBench where no judge is asked: its shared reader stands in for one."""
+    """Read by lmms-eval on MMBench without a judge model: its shared reader takes that place."""
     text = without_thinking(text)
     return lmms_prefetched_letter(text, choices) or lmms_letter(text, choices)
 
 
 def lmms_letter(text: str, choices: Sequence[str]) -> str | None:
-    """lmms-eval's shared reader: any letter, by the rank of its form, the last of a form first.
+    """Read by lmms-eval's shared reader: any letter by the rank of its form, the last one first.
 
     A letter at the start counts most, then one at the end, then one after "the answer is", then
     "(B)", "B.", "B:", "B)", "B " and at last a B anywhere.
@@ -143,7 +200,7 @@ def lmms_letter(text: str, choices: Sequence[str]) -> str | None:
 
 
 def exact_letter(text: str, choices: Sequence[str]) -> str | None:
-    """The letter alone, in either case, with or without a stop."""
+    """Read the letter alone, in either case, with or without a stop."""
     letter = text.strip().rstrip(".").upper()
     return letter if letter and letter in tuple(ascii_uppercase[: len(choices)]) else None
 
@@ -166,7 +223,7 @@ def _mmmu(text: str, choices: Sequence[str], forms: Sequence[str]) -> str | None
 
 
 def _last(forms: Mapping[str, str], text: str) -> str:
-    """The letter whose form occurs last; the first of those that do not occur."""
+    """Return the letter whose form occurs last; the first of those that do not occur."""
     return max(forms, key=lambda letter: text.rfind(forms[letter]))
 
 
@@ -186,7 +243,7 @@ def _places(text: str, letters: str, form: str) -> list[tuple[int, str]]:
 
 
 def _after_phrase(text: str, letter: str) -> int:
-    """Where a letter first follows a phrase that announces an answer; 0 if nowhere."""
+    """Return where a letter first follows a phrase that announces an answer; 0 if nowhere."""
     lower, last = text.lower(), 0
     for phrase in _PHRASES:
         start = lower.find(phrase)
