@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         load_image,
     )
     from .pairs import Pair, load_pair
-    from .server_chat import ChatServer as ChatServer
+    from .server import ChatServer as ChatServer
     from .transformers.chat import ChatTransformers
-    from .vllm_chat import ChatVLLM
+    from .vllm.chat import ChatVLLM
 
 __all__ = [
     "ChatTransformers",
@@ -35,9 +35,9 @@ __all__ = [
 
 _HOMES = {
     "ChatTransformers": ".transformers.chat",
-    "ChatVLLM": ".vllm_chat",
+    "ChatVLLM": ".vllm.chat",
     "ModelError": ".errors",
-    "ChatServer": ".server_chat",  # not in __all__: it needs an extra
+    "ChatServer": ".server",  # not in __all__: it needs an extra
     "Pair": ".pairs",
     "load_pair": ".pairs",
 }

@@ -1,6 +1,5 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from .attention import wanted_layers
 from .capabilities import SupportsAttention, SupportsLayerCount, SupportsPrefixCache
 from .errors import ModelError
 from .images import clear_image_cache
-from .server.api_key import checked_key
 from .weights import model_weights
 
 
@@ -133,7 +131,7 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
         "device": config.device,
     }
     if backend == "vllm":
-        from .vllm_chat import ChatVLLM
+        from .vllm.chat import ChatVLLM
 
         return ChatVLLM(
             **common,
@@ -200,12 +198,15 @@ def clear_caches(models: Iterable[object]) -> None:
 
 def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
     try:
-        from .server_chat import ChatServer
+        from .server import ChatServer
     except ImportError as error:
         raise ConfigError(str(error)) from error
-    # A key of the environment's for another service must not reach this server.
     try:
-        key = checked_key(os.environ.get(config.api_key_env), f"${config.api_key_env}")
-    except ValueError as error:
+        return ChatServer(
+            **common,
+            base_url=config.base_url,
+            api_key_env=config.api_key_env,
+            max_retries=config.retries,
+        )
+    except ModelError as error:
         raise ConfigError(str(error)) from error
-    return ChatServer(**common, base_url=config.base_url, api_key=key, max_retries=config.retries)

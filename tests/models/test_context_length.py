@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.models.server.context_length import Overflow, read_overflow
+from langgraph_mai.models.context_length import Overflow, read_overflow
 
 SENTENCES = {
     "vLLM": "This model's maximum context length is {limit} tokens. However, your prompt contains "
@@ -71,7 +71,7 @@ def test_other_errors_are_no_overflow(sentence):
     asked=st.none() | st.integers(1, 10**6),
 )
 def test_the_room_is_less_than_was_asked_for_and_fits(limit, length, asked):
-    room = Overflow(limit, length).room(asked)
+    room = Overflow(limit, length).shorter(asked)
     if room is not None:
         assert 0 < room < asked
         assert room + (length or 0) <= limit

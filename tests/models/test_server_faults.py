@@ -336,6 +336,6 @@ def test_loading_waits_for_no_server_that_hangs(server, monkeypatch):
     server.listing = hangs
     with pytest.raises(CallTimeoutError):
         model_on(server, timeout=0.2).load()
-    monkeypatch.setattr("langgraph_mai.models.server.exchange.LIST_SECONDS", 0.2)
+    monkeypatch.setattr("langgraph_mai.models.server.LIST_SECONDS", 0.2)
     with pytest.raises(UnreachableError, match="does not answer"):
         model_on(server, max_retries=0).load()

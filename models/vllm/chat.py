@@ -4,20 +4,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from langchain_core.language_models.base import LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables.config import RunnableConfig, get_config_list
+from langchain_core.messages import BaseMessage
 from pydantic import Field
 
-from .chat_format import chat_turns
-from .completion import Chunk, Completion, Settings
-from .local_chat import LocalCall, LocalChat
-from .vllm.options import EngineSpec, options_json
-from .vllm.running_engines import get_engine, release_engine
-from .weights import model_weights
+from ..chat_format import chat_turns
+from ..completion import Chunk, Completion, Settings
+from ..local_chat import LocalCall, LocalChat
+from ..weights import model_weights
+from .engine import get_engine, release_engine, running_engine
+from .engine_args import EngineSpec, options_json
 
 if TYPE_CHECKING:
-    from .vllm.engine import Engine
+    from .engine import Engine
 
 _PER_CALL = ("max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "timeout")
 
@@ -25,10 +23,10 @@ _PER_CALL = ("max_tokens", "temperature", "seed", "logprobs", "top_logprobs", "t
 class ChatVLLM(LocalChat):
     """A local vision-language model, run by vLLM.
 
-    Calls that are under way at the same time, from any thread or event loop, are batched by the
-    engine, and its prefix cache keeps what prompts have in common. The engine starts at the first
-    call or by `load`, once a process: instances that ask for the same model with the same options
-    share it. It runs in processes of its own, which end with this one; scripts need the usual
+    Concurrent calls, from any thread or event loop, are batched by the engine, and its prefix cache
+    keeps what prompts have in common. The engine starts at the first call or by `load`, once per
+    process: instances that ask for the same model with the same options share it. It runs in
+    processes of its own, which end with this one; scripts need the usual
     `if __name__ == "__main__":` around their work.
 
     Example:
@@ -54,11 +52,11 @@ class ChatVLLM(LocalChat):
     engine: dict[str, Any] = Field(default_factory=dict)
 
     def load(self) -> "ChatVLLM":
-        """Start the engine now instead of at the first call; returns the model itself.
+        """Start the engine now instead of at the first call; return the model itself.
 
         Raises:
             ModelError: vLLM is not installed, or the engine cannot be started or has no such
-                option.
+                option. Notes of the error show the last lines of vLLM's log.
         """
         self._engine()
         return self
@@ -67,20 +65,10 @@ class ChatVLLM(LocalChat):
         """End the engine, for all instances that share it; the next call starts it again."""
         release_engine(self._spec())
 
-    def batch(
-        self,
-        inputs: list[LanguageModelInput],
-        config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        **kwargs: Any,
-    ) -> list[AIMessage]:
-        """Answer several inputs, all at once unless `max_concurrency` in the config says less."""
-        configs = get_config_list(config, len(inputs)) if inputs else []
-        for one in configs:
-            # LangChain's default is a few threads; the engine batches hundreds of calls.
-            one.setdefault("max_concurrency", len(inputs))
-        return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
+    def clear_prefix_cache(self) -> None:
+        """Drop what the engine keeps of earlier prompts, if it runs."""
+        if engine := running_engine(self._spec()):
+            engine.clear_prefix_cache()
 
     def _start(
         self,

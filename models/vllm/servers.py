@@ -1,9 +1,10 @@
-"""One vLLM server as a child process: from its command line to its end."""
+"""vLLM servers as child processes, for `mai serve`: started one after the other, watched, ended."""
 
 import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,14 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
-from .log_lines import last_message
-from .options import EngineSpec
-from .orphans import watched
-from .start_errors import explain_start
+from .engine_args import EngineSpec, last_lines, start_error, watched
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_END = 30.0
-_LONGEST_TAIL = 1 << 18
 
 _PLAIN_SAMPLING = {
     "temperature": 0.0,
@@ -42,12 +39,20 @@ _ONLY_ON = {
 }
 
 
+class PortError(ModelError):
+    """A host and port on which no server can listen; the message says why."""
+
+
+class ServerEndedError(ModelError):
+    """A server ended that nobody had asked to; notes show the last lines of its log."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
     """What one server serves, and where.
 
     Attributes:
-        name: Name that clients ask for.
+        name: Name by which clients request it.
         engine: The model and how its engine is started.
         host: Address to listen on; `0.0.0.0` for all.
         port: Port to listen on.
@@ -64,7 +69,7 @@ class ServerSpec:
     api_key: str | None = field(default=None, repr=False)
 
     def command(self) -> list[str]:
-        """The server's command line, without secrets.
+        """Return the server's command line, without secrets.
 
         Raises:
             ModelError: The engine options hold a secret.
@@ -90,7 +95,7 @@ class ServerSpec:
         return [*_entry_point(model), *_flags(settings)]
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The server's environment, from the one that this command was started with.
+        """Return the server's environment, from the one that this command was started with.
 
         Raises:
             ModelError: There is no such GPU.
@@ -120,11 +125,11 @@ class ServerProcess:
     """A server that runs, in a process group of its own."""
 
     def __init__(self, spec: ServerSpec, log: Path, environ: Mapping[str, str]) -> None:
-        """Start it; returns at once.
+        """Start it; returns immediately.
 
         Args:
             spec: What it serves, and where.
-            log: File that takes all that it writes.
+            log: File that takes all its output.
             environ: Environment variables to start from.
         """
         self.spec = spec
@@ -145,13 +150,13 @@ class ServerProcess:
         """Whether its main process runs."""
         return self._process.poll() is None
 
-    def wait_until_healthy(self, timeout: float, on_wait: Callable[[str], bool]) -> bool:
+    def wait_until_ready(self, timeout: float, on_wait: Callable[[str], bool]) -> bool:
         """Wait until it can answer.
 
         Args:
             timeout: Seconds to wait at most.
-            on_wait: Called several times a second with the last message of the log; the waiting
-                ends when it returns False.
+            on_wait: Called several times a second with the last line of the log; the waiting ends
+                when it returns False.
 
         Returns:
             Whether it can answer; False if `on_wait` ended the waiting.
@@ -160,9 +165,9 @@ class ServerProcess:
             ModelError: It ended, or took longer.
         """
         end = time.monotonic() + timeout
-        while on_wait(last_message(self.last_lines(20))):
+        while on_wait(next(iter(last_lines(self.log)[-1:]), "")):
             if not self.runs:
-                raise ModelError(self.reason())
+                raise start_error(self.spec.name, self.ending(), last_lines(self.log))
             # Looked at once more: what answers may be another server, and ours gone by now.
             if self._answers() and self.runs:
                 return True
@@ -174,20 +179,15 @@ class ServerProcess:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         return False
 
-    def reason(self) -> str:
-        """Why it ended, in one sentence."""
+    def ending(self) -> str:
+        """Return how it ended."""
         code = self._process.poll()
-        return explain_start([*self.last_lines(1000), f"exit code: {code}"], self.spec.name)
-
-    def last_lines(self, count: int) -> list[str]:
-        """The last lines of its log."""
-        with self.log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _LONGEST_TAIL))
-            return file.read().decode(errors="replace").splitlines()[-count:]
+        if code == -signal.SIGKILL:
+            return "its server was killed from outside, by hand or because main memory ran out"
+        return f"its server ended with exit code {code}"
 
     def terminate(self) -> None:
-        """Ask it to end; returns at once."""
+        """Tell it to end; returns immediately."""
         with suppress(ProcessLookupError):
             self._process.terminate()
 
@@ -195,7 +195,7 @@ class ServerProcess:
         """End it and all of its processes, if need be by force.
 
         Args:
-            patient: Whether to go on waiting for an orderly end.
+            patient: Whether to continue to wait for an orderly end.
         """
         self.terminate()
         end = time.monotonic() + _SECONDS_TO_END
@@ -213,16 +213,17 @@ class ServerProcess:
         try:
             models = json.loads(self._get("/v1/models") or b"{}")["data"]
             return any(model["id"] == self.spec.name for model in models)
-        except (ValueError, LookupError, TypeError):  # not what such a server says
+        except (ValueError, LookupError, TypeError):  # no reply of such a server
             return False
 
     def _get(self, path: str) -> bytes | None:
-        """What is answered to a GET with its key; None if that is no success."""
+        """Return the reply to a GET with its key; None if that is no success."""
         key = self.spec.api_key
-        # No proxy of the environment's lies between a process and its child.
-        connection = http.client.HTTPConnection(
-            reachable_host(self.spec.host), self.spec.port, timeout=5
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(
+            self.spec.host, self.spec.host
         )
+        # No proxy of the environment's lies between a process and its child.
+        connection = http.client.HTTPConnection(host, self.spec.port, timeout=5)
         try:
             connection.request(
                 "GET", path, headers={"Authorization": f"Bearer {key}"} if key else {}
@@ -235,17 +236,130 @@ class ServerProcess:
             connection.close()
 
 
-def reachable_host(host: str) -> str:
-    """The address at which this machine reaches a server of its own that listens on `host`."""
-    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+class ServerGroup:
+    """Servers that run only as long as all of them do.
+
+    They start one after the other, because each measures the free memory before it takes its share.
+    """
+
+    def __init__(self, log_folder: Path, environ: Mapping[str, str]) -> None:
+        """Make a group without servers.
+
+        Args:
+            log_folder: Existing folder for the servers' logs, `ROLE.log`.
+            environ: Environment variables that the servers start from.
+        """
+        self._log_folder = log_folder
+        self._environ = environ
+        self._servers: dict[str, ServerProcess] = {}
+
+    def start(
+        self, role: str, spec: ServerSpec, timeout: float, on_wait: Callable[[str], bool]
+    ) -> bool:
+        """Start a server and wait until it can answer.
+
+        Args:
+            role: The role of its model in the pair.
+            spec: What it serves, and where.
+            timeout: Seconds to wait at most.
+            on_wait: Called several times a second with the last line of its log; the waiting ends
+                when it returns False.
+
+        Returns:
+            Whether it can answer; False if `on_wait` ended the waiting.
+
+        Raises:
+            ModelError: It, or one that was started before, ended; it took too long; or its port
+                has been taken meanwhile.
+        """
+        check_port(spec.host, spec.port)
+        log = self._log_folder / f"{role}.log"
+        try:
+            server = ServerProcess(spec, log, self._environ)
+        except OSError as error:
+            raise ModelError(f"The server of {spec.name!r} cannot be started: {error}.") from error
+        self._servers[role] = server
+
+        def goes_on(line: str) -> bool:
+            self.check(but=role)
+            return on_wait(line)
+
+        return server.wait_until_ready(timeout, goes_on)
+
+    def check(self, *, but: str = "") -> None:
+        """Raise an error if a server has ended.
+
+        Args:
+            but: The role of a server that is not looked at.
+
+        Raises:
+            ServerEndedError: One has ended.
+        """
+        for role, server in self._servers.items():
+            if role != but and not server.runs:
+                sentence = f"The {role} model's server ended: {server.ending()}."
+                error = ServerEndedError(sentence)
+                error.add_note("\n".join(["The last lines of its log:", *last_lines(server.log)]))
+                raise error
+
+    def watch(self, stopped: Callable[[], bool]) -> None:
+        """Wait until `stopped` returns True.
+
+        Raises:
+            ServerEndedError: A server has ended before.
+        """
+        while not stopped():
+            self.check()
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def end(self, *, patient: Callable[[], bool]) -> None:
+        """End all servers, with all of their processes.
+
+        Args:
+            patient: Whether to continue to wait for an orderly end.
+        """
+        for server in self._servers.values():
+            server.terminate()
+        for server in self._servers.values():
+            server.end(patient=patient)
+
+
+def check_port(host: str, port: int) -> None:
+    """Check that a port is free, by listening on it for a moment.
+
+    vLLM shares its ports, so two servers of one user can have the same and get half of the calls
+    each, without an error.
+
+    Args:
+        host: Address to listen on; an empty one for all.
+        port: The port.
+
+    Raises:
+        PortError: There is no such address, or the port is in use.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise PortError(f"There is no address {host!r} and port {port} ({error}).") from error
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise PortError(
+                f"The servers cannot listen on {host!r}, port {port} ({error.strerror}); end "
+                "the program that uses it, or choose another --port or --host."
+            ) from error
 
 
 def _entry_point(model: str) -> list[str]:
-    """Python and the module that serves a model.
+    """Return Python and the module that serves a model.
 
     vLLM's own command wants to know its version, from metadata that a repackaged vLLM lacks.
     """
-    # -P: what lies in the working folder must not stand in for an installed package.
+    # -P: what lies in the working folder must not replace an installed package.
     python = [sys.executable, "-P", "-m"]
     try:
         metadata.version("vllm")
@@ -255,7 +369,7 @@ def _entry_point(model: str) -> list[str]:
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings by vLLM's Python names as flags; None is left to vLLM."""
+    """Return settings by vLLM's Python names as flags; None is left to vLLM."""
     flags: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")
