@@ -221,7 +221,6 @@ class MAIInput(TypedDict, total=False):
     messages: Annotated[
         list[AnyMessage],
         Field(description="A conversation; its last human message is asked, text and images."),
-        DeltaChannel(merge_messages),
     ]
     question: Annotated[
         str, Field(description="What is asked.", examples=["Which bar is the highest?"])
@@ -267,7 +266,7 @@ class MAIOutput(TypedDict):
 
     answer: str
     value: Value
-    messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
+    messages: list[AnyMessage]
     route: Route
     fallback: Fallback | None
     calls: list[ModelCall]
