@@ -12,7 +12,7 @@ from langgraph.types import Command, Send, interrupt
 from PIL import Image
 from typing_extensions import TypedDict
 
-from langgraph_mai import MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
+from langgraph_mai import MAIError, MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
 
 
 class Parent(TypedDict, total=False):
