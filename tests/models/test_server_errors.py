@@ -76,7 +76,7 @@ FAILURES = [
     ),
     (fails(403), ModelError, "environment variable that api_key_env names"),
     (fails(500, f"no idea what {KEY} is"), UnreachableError, "no idea what *** is"),
-    (page, ModelError, "no chat completion (a web page)"),
+    (page, ModelError, "no chat completion ("),
     (replies({"hello": 1}), ModelError, "usually ends in /v1"),
     (replies({"choices": None}), ModelError, "no chat completion"),
     (replies({"choices": []}), ModelError, "no chat completion"),
@@ -105,6 +105,7 @@ def test_the_timeout_ends_a_call_and_covers_its_retries(server, ask):
     server.otherwise = hangs
     for settings, own in (({"timeout": 0.3}, {}), ({"timeout": 600}, {"timeout": 0.3})):
         server.hung_up.clear()
+        server.requests.clear()
         start = time.perf_counter()
         with pytest.raises(TimeoutError) as error:
             ask(model_on(server, **settings), **own)
