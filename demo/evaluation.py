@@ -21,6 +21,7 @@ from ..graph import create_mai
 from ..models.transformers.chat import ChatTransformers
 from ..nodes.caller import Reply
 from ..nodes.model_call import Agent, PromptStyle, agent_request, record
+from ..nodes.prepare import read_task
 from ..nodes.state import ModelCall, Task
 from .figures import CALLS, Answered, Figure, accuracies, by_kind, targets
 from .held_out import COUNT, REPORT_SEED, HeldOut, held_out
@@ -155,19 +156,17 @@ def _model(checkpoint: Path) -> ChatTransformers:
 
 
 def _task(item: HeldOut) -> Task:
+    return read_task(_graph_input(item))
+
+
+def _graph_input(item: HeldOut) -> Any:
     question = item.question
     return {
         "question": question.text,
         "images": [item.image],
         "choices": list(question.choices),
-        "answer_type": question.answer_type,  # type: ignore[typeddict-item]
-        "digests": [],
+        "answer_type": question.answer_type,
     }
-
-
-def _graph_input(item: HeldOut) -> Any:
-    task = _task(item)
-    return {key: task[key] for key in ("question", "images", "choices", "answer_type")}
 
 
 def _answers(
@@ -184,7 +183,7 @@ def _answers(
         )
         for k, message in zip(batch, replies, strict=True):
             seconds = float(message.response_metadata["seconds"])
-            calls[k] = record(agent.role, style, Reply(seconds, message), tasks[k])
+            calls[k] = record(agent.role, style, Reply.read(message, seconds), tasks[k])
     return [calls[k] for k in range(len(tasks))]
 
 
