@@ -25,7 +25,6 @@ from .engine_args import (
     check_engine,
     check_main_guard,
     check_main_script,
-    last_lines,
     prepare,
     start_error,
     starting_processes,
@@ -106,7 +105,8 @@ def _start(spec: EngineSpec) -> "Engine":
         raise
     except Exception as error:
         check_main_guard(spec.model)
-        raise start_error(spec.model, error, last_lines(log, begin)) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise start_error(spec.model, reason, log, begin) from error
 
 
 class Engine:
@@ -211,7 +211,8 @@ class Engine:
             logprobs=settings.top_logprobs if settings.logprobs else None,
             output_kind=RequestOutputKind.DELTA,
         )
-        text, logprobs, cached, count = "", [], 0, 0
+        logprobs: list[dict[str, Any]] = []
+        text, cached, count = "", 0, 0
         async with aclosing(self._llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
             async for step in steps:
                 (new,) = step.outputs
