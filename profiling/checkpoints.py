@@ -16,8 +16,6 @@ import transformers
 import yaml
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers.initialization import no_init_weights
-from transformers.models.got_ocr2 import GotOcr2ImageProcessor
-from transformers.models.qwen2_vl import Qwen2VLImageProcessor
 
 from ..configs import ConfigError
 from ..configs.files import existing_folder
@@ -67,8 +65,6 @@ _CHAT = (
 
 # transformers leaves its classes untyped.
 _hf: Any = transformers
-_qwen_images: Any = Qwen2VLImageProcessor
-_internvl_images: Any = GotOcr2ImageProcessor
 
 
 class Dimensions(Frozen):
@@ -245,9 +241,11 @@ def image_processor(dimensions: Dimensions) -> Any:
     """Return the image processor. Qwen's shrinks no image of up to 4096x4096 pixels."""
     if dimensions.family == "qwen3_vl":
         pixels = {"shortest_edge": 256 * 256, "longest_edge": 4096 * 4096}
-        return _qwen_images(patch_size=16, merge_size=2, size=pixels, **_NORM)
+        return _hf.Qwen2VLImageProcessor(patch_size=16, merge_size=2, size=pixels, **_NORM)
     tile = {"height": 448, "width": 448}
-    return _internvl_images(size=tile, crop_to_patches=True, min_patches=1, max_patches=12, **_NORM)
+    return _hf.GotOcr2ImageProcessor(
+        size=tile, crop_to_patches=True, min_patches=1, max_patches=12, **_NORM
+    )
 
 
 def model_config(dimensions: Dimensions) -> Any:

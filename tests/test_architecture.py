@@ -16,11 +16,10 @@ BELOW = {
     "nodes": {"models", "configs", "answers"},
     "graph": {"nodes", "models", "configs", "answers"},
     "records": {"configs"},
-    "plotting": {"configs"},
 }
 """What each room may import."""
-MEASURING = {"graph", "nodes", "models", "configs", "answers", "records", "plotting", "demo"}
-BELOW |= {"benchmarks": MEASURING, "profiling": MEASURING}
+MEASURING = {"graph", "nodes", "models", "configs", "answers", "records", "demo"}
+BELOW |= {"benchmarks": MEASURING, "profiling": MEASURING | {"benchmarks"}}
 BELOW["tools"] = set(BELOW) | {"demo"}
 
 MODULES = sorted(

@@ -14,7 +14,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from langgraph_mai import MAIContext, RelayPlanner, create_mai, create_vision_tool, load_pair
+from langgraph_mai import MAIContext, create_mai, create_vision_tool, load_pair
+from langgraph_mai.tools.relay_planner import RelayPlanner
 
 PICTURES = Path(__file__).parents[2] / "demo" / "pictures"
 THREAD = {"configurable": {"thread_id": "1"}}

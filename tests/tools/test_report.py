@@ -51,32 +51,35 @@ def test_json_is_all_that_stands_on_standard_output(ten):
     assert set(json.loads(done.stdout)) == {"verdicts", "tables"}
 
 
-@pytest.mark.parametrize(
-    ("option", "name", "said"),
-    [
-        ("--out", "file", "is a file; name a folder"),
-        ("--out", "file/deeper", "cannot be made"),
-        ("--out", "/proc/y", "cannot be made"),
-        ("--out", "a\0b", "cannot be made"),
-        ("--html", "folder", "is a folder; name a file, such as 'folder/page.html'"),
-        ("--html", ".", "is a folder; name a file"),
-        ("--html", "/proc/x.html", "cannot be written to"),
-        ("--html", "/dev/full", "No space left on device"),
-        ("--html", "no/such/page.html", "There is no folder 'no/such' to write 'page.html' into"),
-        ("--html", "x" * 300, "cannot be written to"),
-    ],
-)
-def test_a_place_that_cannot_be_written_to_is_named(ten, tmp_path, monkeypatch, option, name, said):
+PLACES = [
+    ("--out", "file", "is a file; name a folder"),
+    ("--out", "file/deeper", "cannot be made"),
+    ("--out", "/proc/y", "cannot be made"),
+    ("--out", "a\0b", "cannot be made"),
+    ("--html", "folder", "is a folder; name a file, such as 'folder/page.html'"),
+    ("--html", ".", "is a folder; name a file"),
+    ("--html", "/proc/x.html", "cannot be written to"),
+    ("--html", "/dev/full", "No space left on device"),
+    ("--html", "no/such/page.html", "There is no folder 'no/such' to write 'page.html' into"),
+    ("--html", "x" * 300, "cannot be written to"),
+]
+
+
+def test_a_place_that_cannot_be_written_to_is_named(ten, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    refused(mai("report", str(ten), option, name, "--no-plots"), said)
+    for option, name, message in PLACES:
+        refused(mai("report", str(ten), option, name, "--no-plots"), message)
+    for full in ("report.md", "economy.csv", "ten-routes.png"):
+        out = tmp_path / full.replace(".", "-")
+        out.mkdir()
+        (out / full).symlink_to("/dev/full")
+        done = mai("report", str(ten), "--out", str(out))
+        refused(done, "cannot be written into", "No space left on device")
 
 
-@pytest.mark.parametrize("full", ["report.md", "economy.csv", "ten-routes.png"])
-def test_a_full_disk_is_named(ten, tmp_path, full):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / full).symlink_to("/dev/full")
-    done = mai("report", str(ten), "--out", str(out))
-    refused(done, "cannot be written into", "No space left on device")
+def test_options_that_cannot_be_are_refused(ten, tmp_path):
+    refused(mai("report", str(ten), "--protocol", "mine"), "typed, strict, vlmevalkit, lmms")
+    refused(mai("report", str(ten), "--predicted", "gone.json"), "There is no file 'gone.json'")
+    refused(mai("report", str(tmp_path)), "holds no finished evaluation")

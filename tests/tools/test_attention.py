@@ -1,4 +1,4 @@
-"""`mai attention`: its files, its resume, its suggestion, and what it cannot do."""
+"""`mai attention`: its files, its resume, its table by layer, and what it cannot do."""
 
 import csv
 import json
@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from langgraph_mai import load_pair
 from langgraph_mai.benchmarks.datasets import load_benchmark
-from langgraph_mai.benchmarks.evaluation.call_store import CallStore
-from langgraph_mai.benchmarks.evaluation.results import question_key
+from langgraph_mai.benchmarks.evaluation.store import EvaluationStore, question_key
 from langgraph_mai.nodes.model_call import Agent
 from langgraph_mai.nodes.prepare import read_task
 from langgraph_mai.nodes.sparse_transfer import transfer_prompt
@@ -63,7 +62,7 @@ def test_the_figures_are_those_of_the_models_own_attention(four):
     folder, _ = four
     pair = load_pair("demo")
     question = load_benchmark("shapes", limit=4, folder=folder).questions[0]
-    with CallStore(folder) as store:
+    with EvaluationStore(folder) as store:
         result = store.result("small_reason", question_key(question))
     reasoning = result["calls"][-1]["text"]
     task = read_task({"question": question.question, "images": list(question.images)})
@@ -92,8 +91,9 @@ def test_run_again_it_makes_no_call_and_says_the_same(four):
 def test_without_its_passes_only_those_are_made_again(four, tmp_path):
     shutil.copytree(four[0], tmp_path / "half")
     with sqlite3.connect(tmp_path / "half" / "calls.sqlite") as file:
-        passes = file.execute("SELECT key FROM calls WHERE style = 'attention by head'").fetchall()
-        file.execute("DELETE FROM calls WHERE key = ?", passes[0])
+        file.execute(
+            "DELETE FROM calls WHERE key = (SELECT min(key) FROM calls WHERE key LIKE 'attention%')"
+        )
     file.close()
     again = measured(tmp_path / "half")
     assert again["calls_made"] == 1
@@ -112,29 +112,28 @@ def test_another_share_needs_passes_of_its_own_and_more_tokens(four):
             assert after["value"] >= before["value"]
 
 
-def test_it_suggests_a_layer_and_says_how_sure_it_is(four):
-    folder, _ = four
-    found = measured(folder, "--suggest", "--layer", "2", "--layer", "4")
-    assert [one["layer"] for one in found["layers"]] == [2, 4]
-    assert found["layer"] in (2, 4)
-    assert sum(one["picked"] for one in found["layers"]) == pytest.approx(1)
-    assert found["answered"] == 4
-    assert any("too small" in one for one in found["sentences"])
-    assert {"suggest.md", "suggest.json", "suggest-run.json"} <= {
-        path.name for path in folder.iterdir()
+def test_scores_by_layer_are_a_table_of_their_own(four):
+    folder, done = four
+    words = ("--scores", "--layer", "2", "--layer", "4", "--no-plots")
+    found = measured(folder, *words)
+    added = {one["name"]: one for one in found["records"]}
+    assert {name.split(".")[1] for name in added if name.startswith("layers.")} == {
+        "full_transfer",
+        "L2",
+        "L4",
     }
-    assert measured(folder, "--suggest", "--layer", "2", "--layer", "4")["calls_made"] == 0
+    assert added["layers.L2.minus_full_transfer"]["questions"] == 4
+    assert added["layers.L2.tokens"]["value"] < added["layers.full_transfer.tokens"]["value"]
+    assert "Sparse transfer by layer" in (folder / "attention.md").read_text()
+    assert measured(folder, *words)["calls_made"] == 0
+    assert [one for one in found["records"] if one["name"][:6] != "layers"] == done["records"]
 
 
 def test_people_get_tables(four):
-    shown = mai("attention", "shapes", *LIMIT, "--out", str(four[0]))
+    shown = mai("attention", "shapes", *LIMIT, "--out", str(four[0]), "--scores", "--layer", "2")
     assert shown.exit_code == 0, shown.output
     assert "large + small R" in shown.stdout
-    suggested = mai(
-        "attention", "shapes", *LIMIT, "--out", str(four[0]), "--suggest", "--layer", "2"
-    )
-    assert suggested.exit_code == 0, suggested.output
-    assert "to full transfer" in suggested.stdout
+    assert "minus full transfer" in shown.stdout
 
 
 def test_a_layer_that_is_not_there_is_named(four):
@@ -143,8 +142,8 @@ def test_a_layer_that_is_not_there_is_named(four):
     assert "no layer 9" in done.stderr
 
 
-def test_a_picture_that_is_none_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
-    (tmp_path / "none.png").write_text("no picture")
+def test_a_image_that_is_none_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
+    (tmp_path / "none.png").write_text("no image")
     there = str(demo_weights.parent / "pictures" / "squares.png")
     asked = {"question": "How many squares can you see in the top row?", "answers": ["4"]}
     lines = [
@@ -176,14 +175,12 @@ def test_a_pair_without_attention_is_one_sentence(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["--share", "0"], "--share cannot be"), (["--layer", "0"], "--layer counts from 1")],
-)
-def test_values_that_cannot_be_are_refused(words, said, tmp_path):
-    done = mai("attention", "shapes", "--out", str(tmp_path), *words)
-    assert done.exit_code == 2
-    assert said in done.stderr
+def test_values_that_cannot_be_are_refused(tmp_path):
+    cases = [(["--share", "0"], "--share cannot be"), (["--layer", "0"], "--layer counts from 1")]
+    for words, message in cases:
+        done = mai("attention", "shapes", "--out", str(tmp_path), *words)
+        assert done.exit_code == 2
+        assert message in done.stderr
 
 
 def test_the_pairs_selector_gives_the_attention_in_the_large_models_place(tmp_path, four):
