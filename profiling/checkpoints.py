@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
+import yaml
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers.initialization import no_init_weights
-from transformers.models.got_ocr2 import GotOcr2ImageProcessor
-from transformers.models.qwen2_vl import Qwen2VLImageProcessor
 
+from ..configs import ConfigError
 from ..configs.files import existing_folder
+from ..configs.schemas import Frozen
 from ..models.errors import ModelError
 from ..models.transformers.checkpoint import DTYPES, free_memory, read_config, read_processor
 from ..models.transformers.load_errors import ModelSpec
 from ..models.weights import model_weights
-from .dimensions import Dimensions, load_dimensions
 from .model_sizes import ModelSizes
 from .targets import Target
 
@@ -65,8 +65,59 @@ _CHAT = (
 
 # transformers leaves its classes untyped.
 _hf: Any = transformers
-_qwen_images: Any = Qwen2VLImageProcessor
-_internvl_images: Any = GotOcr2ImageProcessor
+
+
+class Dimensions(Frozen):
+    """Dimensions of a published model (dimensions.yaml).
+
+    Attributes:
+        family: Which architecture of transformers it is.
+        parameters: Billions of parameters, as its model card says.
+        language_parameters: Those of the language model, where the card tells them apart.
+        context: Longest prompt plus output, in tokens.
+        text: Of the language model, by transformers' names.
+        tied_embeddings: Whether the output layer is the embedding.
+        vision: Of the vision encoder, by transformers' names.
+    """
+
+    family: Literal["qwen3_vl", "internvl"]
+    parameters: float
+    language_parameters: float | None = None
+    context: int
+    text: dict[str, int]
+    tied_embeddings: bool
+    vision: dict[str, Any]
+
+
+def list_dimensions() -> list[str]:
+    """Return the names of the models whose dimensions are known."""
+    return list(_read_dimensions())
+
+
+def load_dimensions(model: str) -> Dimensions:
+    """Return a model's dimensions.
+
+    Args:
+        model: A name such as "Qwen3-VL-2B"; that of the hub (Qwen/Qwen3-VL-2B-Instruct) will do.
+
+    Raises:
+        ConfigError: They are not known.
+    """
+    known = _read_dimensions()
+    name = model.rpartition("/")[2].removesuffix("-HF").removesuffix("-Instruct")
+    name = name.replace("InternVL3_5", "InternVL3.5")
+    if name not in known:
+        raise ConfigError(
+            f"The dimensions of {model!r} are not known; use one of {', '.join(known)}, or the "
+            "folder of a checkpoint; other hub names work without --random-weights."
+        )
+    return Dimensions(**known[name])
+
+
+def _read_dimensions() -> dict[str, Any]:
+    file = Path(__file__).parent / "dimensions.yaml"
+    found: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +241,11 @@ def image_processor(dimensions: Dimensions) -> Any:
     """Return the image processor. Qwen's shrinks no image of up to 4096x4096 pixels."""
     if dimensions.family == "qwen3_vl":
         pixels = {"shortest_edge": 256 * 256, "longest_edge": 4096 * 4096}
-        return _qwen_images(patch_size=16, merge_size=2, size=pixels, **_NORM)
+        return _hf.Qwen2VLImageProcessor(patch_size=16, merge_size=2, size=pixels, **_NORM)
     tile = {"height": 448, "width": 448}
-    return _internvl_images(size=tile, crop_to_patches=True, min_patches=1, max_patches=12, **_NORM)
+    return _hf.GotOcr2ImageProcessor(
+        size=tile, crop_to_patches=True, min_patches=1, max_patches=12, **_NORM
+    )
 
 
 def model_config(dimensions: Dimensions) -> Any:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..benchmarks.plotting import new_figure, png, shortened
 from ..benchmarks.records import Record, write_records
 from ..configs.files import write_whole
-from ..plotting.figures import new_figure, png
-from ..plotting.labels import shortened
 from .latency import profile_latency
 from .paper import table
 from .profile_rows import SETTINGS, ProfileRow
@@ -257,7 +256,7 @@ def _by_way(rows: Sequence[ProfileRow]) -> dict[str, list[ProfileRow]]:
 
 def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
     """Latency against output tokens, a line a model (Figure 1a); bars are quartiles."""
-    figure, axes = new_figure(6, 4)
+    figure, (axes,) = new_figure(6, 4)
     for label, line in lines.items():
         middle = [row.median_ms or 0.0 for row in line]
         below = [m - (row.low_ms or m) for m, row in zip(middle, line, strict=True)]
@@ -277,7 +276,7 @@ def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
 
 def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
     """Stacked components of typical calls, a bar a model and kind."""
-    figure, axes = new_figure(8, 0.42 * len(bars) + 2.0)
+    figure, (axes,) = new_figure(8, 0.42 * len(bars) + 2.0)
     names = [
         f"{shortened(name)} *" if bar.extrapolated else shortened(name)
         for name, bar in bars.items()
@@ -293,7 +292,7 @@ def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
     axes.invert_yaxis()
     axes.set_xlabel(unit)
     title = ", ".join(
-        f"{call} writes {generates} tokens" + (f" and reads {reads} more" if reads else "")
+        f"{call} generates {generates} tokens" + (f" and encodes {reads} more" if reads else "")
         for call, (reads, generates) in _CALLS.items()
     )
     if any(bar.extrapolated for bar in bars.values()):

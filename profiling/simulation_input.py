@@ -127,15 +127,13 @@ def read_workloads(
     return found
 
 
-def _fit(named: _Names, role: Role, model: str | None) -> int:
-    """Return 2 if a name is the user's for a role, 1 if it may be, 0 if not.
-
-    It may be without its owner or folder, or where either is not named.
-    """
+def _is_named(named: _Names, role: Role, model: str | None) -> bool:
+    """Return whether a name may be the user's for a role; owners and folders count in both only."""
     wanted = named[role]
-    if wanted is not None and wanted == model:
-        return 2
-    return int(wanted is None or model is None or base_name(wanted) == base_name(model))
+    if wanted is None or model is None or wanted == model:
+        return True
+    short = base_name(wanted) == base_name(model)
+    return short and (wanted == base_name(wanted) or model == base_name(model))
 
 
 def _read_routes(path: Path, named: _Names) -> list[RoutesRow]:
@@ -145,10 +143,12 @@ def _read_routes(path: Path, named: _Names) -> list[RoutesRow]:
             f"{str(path)!r} has no row below its header; it needs one for each benchmark."
         )
 
-    def fit(row: RoutesRow) -> int:
-        return min(_fit(named, "small", row.small), _fit(named, "large", row.large))
-
-    return _one_each(path, lines, lambda row: row.benchmark, fit)
+    own = [
+        line
+        for line in lines
+        if _is_named(named, "small", line.row.small) and _is_named(named, "large", line.row.large)
+    ]
+    return _one_each(path, own, lambda row: row.benchmark)
 
 
 def _read_tokens(path: Path, named: _Names, names: dict[str, Role]) -> list[TokensRow]:
@@ -163,41 +163,34 @@ def _read_tokens(path: Path, named: _Names, names: dict[str, Role]) -> list[Toke
             "a column 'role', or the models' names with --small and --large."
         )
 
-    def fit(row: TokensRow) -> int:
-        call = row.call(names)
-        return _fit(named, call[0], row.model) if call else 0
-
-    return _one_each(path, lines, lambda row: (row.benchmark, row.call(names)), fit)
+    own = [
+        line
+        for line in lines
+        if (call := line.row.call(names)) and _is_named(named, call[0], line.row.model)
+    ]
+    return _one_each(path, own, lambda row: (row.benchmark, row.call(names)))
 
 
 def _one_each(
-    path: Path,
-    lines: Sequence[Line[_Row]],
-    subject: Callable[[_Row], Hashable],
-    fit: Callable[[_Row], int],
+    path: Path, lines: Sequence[Line[_Row]], subject: Callable[[_Row], Hashable]
 ) -> list[_Row]:
-    """Return a row for each subject, of the named pair; of several, the one that fits best."""
-    own = [line for line in lines if fit(line.row)]
-    if not own:
+    """Return the rows of the named pair, of which there is one for each subject."""
+    if not lines:
         raise ProfilingInputError(
             f"{str(path)!r} is about other models than --small and --large name; name those of the "
             "file, or take its columns of models' names out."
         )
     by_subject: dict[Hashable, list[Line[_Row]]] = defaultdict(list)
-    for line in own:
+    for line in lines:
         by_subject[subject(line.row)].append(line)
-    found = []
-    for candidates in by_subject.values():
-        best = max(fit(line.row) for line in candidates)
-        same = [line for line in candidates if fit(line.row) == best]
-        found.append(same[0].row)
+    for same in by_subject.values():
         if len(same) > 1:
             numbers = " and ".join(str(line.number) for line in same)
             raise ProfilingInputError(
                 f"{str(path)!r}, lines {numbers}, are about the same of {same[0].row.benchmark}; "
                 "keep one, or name the pair's models with --small and --large."
             )
-    return found
+    return [line.row for line in lines]
 
 
 def _check_tokens(workload: Workload, path: Path | None) -> None:

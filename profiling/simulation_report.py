@@ -3,10 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..benchmarks.plotting import (
+    add_strategy_legend,
+    label_decades,
+    label_points,
+    new_figure,
+    png,
+    shortened,
+    strategy_color,
+    strategy_marker,
+)
 from ..benchmarks.records import Record, write_records
-from ..plotting.figures import new_parts, png
-from ..plotting.labels import label_decades, label_points, shortened
-from ..plotting.strategies import add_strategy_legend, strategy_color, strategy_marker
 from .latency import ROLES
 from .paper import (
     DECODED,
@@ -271,7 +278,7 @@ def _by_workload(predictions: Sequence[Prediction]) -> dict[str, list[Prediction
 
 def _seconds_plot(predictions: dict[str, list[Prediction]]) -> bytes:
     """Seconds a question of every strategy, benchmark by benchmark."""
-    figure, parts = new_parts(4.2, 3.8, len(predictions))
+    figure, parts = new_figure(4.2, 3.8, len(predictions))
     for axes, (benchmark, rows) in zip(parts, predictions.items(), strict=True):
         # Names at every part: a set without an accept rate has no speculative decoding.
         each = [row.seconds / row.questions for row in rows]
@@ -287,7 +294,7 @@ def _seconds_plot(predictions: dict[str, list[Prediction]]) -> bytes:
 
 def _economy_plot(predictions: dict[str, list[Prediction]]) -> bytes:
     """Score against mean output tokens, a point a strategy, benchmark by benchmark (Figure 1)."""
-    figure, parts = new_parts(4.8, 4.4, len(predictions))
+    figure, parts = new_figure(4.8, 4.4, len(predictions))
     for axes, (benchmark, rows) in zip(parts, predictions.items(), strict=True):
         axes.set_xscale("log")
         axes.margins(x=0.2, y=0.12)

@@ -8,16 +8,15 @@ import math
 import time
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
 
 from ..models.errors import ModelError
 from ..models.transformers.checkpoint import free_memory
-from ..models.vllm.engine_checks import check_engine
-from ..models.vllm.options import EngineSpec, options_json
-from ..models.vllm.running_engines import get_engine, release_engine
+from ..models.vllm.engine import get_engine, release_engine
+from ..models.vllm.engine_args import EngineSpec, check_engine, options_json
 from .checkpoints import check_memory, checkpoint_source
 from .components import DoesNotFit, ImageBatch, noise_image, prompt_tokens
 from .targets import Grid, Target
@@ -149,14 +148,18 @@ class VLLMModel:
         Raises:
             DoesNotFit: It does not.
         """
-        limits = self._engine().run(_limits).result()
-        if tokens > limits.context:
-            raise DoesNotFit(f"longer than the engine's context of {limits.context}")
-        if batch * math.ceil(tokens / limits.block) > limits.blocks:
-            held = limits.blocks * limits.block
-            raise DoesNotFit(f"the engine's KV cache holds {held} tokens of {batch * tokens}")
-        if batch > limits.sequences:
-            raise DoesNotFit(f"the engine takes at most {limits.sequences} sequences at once")
+        config = self._engine().run(_configuration).result()
+        context = config.model_config.max_model_len
+        if tokens > context:
+            raise DoesNotFit(f"longer than the engine's context of {context}")
+        block = config.cache_config.block_size
+        blocks = config.cache_config.num_gpu_blocks - 1  # vLLM keeps one for itself
+        if batch * math.ceil(tokens / block) > blocks:
+            needed = batch * tokens
+            raise DoesNotFit(f"the engine's KV cache holds {blocks * block} tokens of {needed}")
+        sequences = config.scheduler_config.max_num_seqs
+        if batch > sequences:
+            raise DoesNotFit(f"the engine takes at most {sequences} sequences at once")
 
     def close(self) -> None:
         """End the engine."""
@@ -181,15 +184,6 @@ class VLLMModel:
         if free is not None:
             needed = min(needed, _MOST_OF_FREE * max(0, free - self.sizes.total_bytes))
         return {"kv_cache_memory_bytes": int(needed)}
-
-
-class _Limits(NamedTuple):
-    """Tokens of a sequence, tokens in a block of the KV cache, blocks, sequences at once."""
-
-    context: int
-    block: int
-    blocks: int
-    sequences: int
 
 
 def _spec(target: Target, folder: str, dtype: str, own: dict[str, Any]) -> EngineSpec:
@@ -241,11 +235,5 @@ async def _encoder_seconds(llm: Any) -> float:
     return float(max(sums))
 
 
-async def _limits(llm: Any) -> _Limits:
-    config = llm.vllm_config
-    return _Limits(
-        context=config.model_config.max_model_len,
-        block=config.cache_config.block_size,
-        blocks=config.cache_config.num_gpu_blocks - 1,  # vLLM keeps one for itself
-        sequences=config.scheduler_config.max_num_seqs,
-    )
+async def _configuration(llm: Any) -> Any:
+    return llm.vllm_config

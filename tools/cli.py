@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from .ask import ask
-from .attention_command import attention
+from .attention import attention
 from .bench import bench
 from .check import check
 from .evaluate import evaluate

@@ -31,6 +31,8 @@ def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argument
             if kwargs.get("debug"):
                 traceback.print_exc()
             else:
+                for note in getattr(error, "__notes__", ()):  # such as the end of vLLM's log
+                    _say(note)
                 _say(_sentence(error))
             raise typer.Exit(_exit_code(error)) from None
 

@@ -191,6 +191,9 @@ def _targets(
 
 def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) -> None:
     """Measure model after model, and show the progress."""
+    from ..models.site.sitecustomize import fit_torch_packages
+
+    fit_torch_packages()  # before anything imports torchvision
     from ..profiling.components import profile_models
     from .rendering import Progress
     from .stop_signals import says_when_stopped

@@ -85,16 +85,34 @@ def simulate(
     from ..profiling.simulation_report import records, write_simulation
 
     paper = not any((profile, routes, tokens, small, large, overhead))
-    _check(
-        floor=floor,
-        plan=plan,
-        overhead=overhead,
-        backend=backend,
-        profile=profile,
-        devices=devices,
-        small=small,
-        large=large,
-    )
+    for wrong, sentence in (
+        (
+            plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND,
+            "The rate to plan for must be a number above 0, of a billion at most.",
+        ),
+        (
+            profile is None and small is not None and small == large,
+            "--small and --large name one model of the paper's tables; name two.",
+        ),
+        (
+            profile is None and backend is not None,
+            "--backend says which rows of a profile count; name one with --profile.",
+        ),
+        (
+            plan is not None and devices == 1,
+            "--plan gives every engine a device of its own; leave --devices out.",
+        ),
+        (
+            not 0 <= overhead <= MOST_MILLISECONDS,
+            "The overhead of a call must be milliseconds from 0 on, and no hours.",
+        ),
+        (
+            floor is not None and not 0 <= floor <= 100,
+            "Scores are in percent, so the floor must be from 0 to 100.",
+        ),
+    ):
+        if wrong:
+            raise UsageError(sentence)
     try:
         serving = Serving(
             questions=questions,
@@ -135,36 +153,6 @@ def simulate(
         typer.echo("\n".join(map(str, found.advice)))
     else:
         _show(found, paper)
-
-
-def _check(
-    *,
-    floor: float | None,
-    plan: float | None,
-    overhead: float,
-    backend: str | None,
-    profile: Path | None,
-    devices: int,
-    small: str | None,
-    large: str | None,
-) -> None:
-    """Refuse figures that cannot be.
-
-    Raises:
-        UsageError: One is out of range.
-    """
-    if plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND:
-        raise UsageError("The rate to plan for must be a number above 0, of a billion at most.")
-    if profile is None and small is not None and small == large:
-        raise UsageError("--small and --large name one model of the paper's tables; name two.")
-    if backend is not None and profile is None:
-        raise UsageError("--backend says which rows of a profile count; name one with --profile.")
-    if plan is not None and devices == 1:
-        raise UsageError("--plan gives every engine a device of its own; leave --devices out.")
-    if not 0 <= overhead <= MOST_MILLISECONDS:
-        raise UsageError("The overhead of a call must be milliseconds from 0 on, and no hours.")
-    if floor is not None and not 0 <= floor <= 100:
-        raise UsageError("Scores are in percent, so the floor must be from 0 to 100.")
 
 
 def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: bool) -> None:

@@ -19,13 +19,14 @@ from langgraph_mai.configs import ConfigError
 from langgraph_mai.models.errors import ModelError
 from langgraph_mai.profiling.checkpoints import (
     image_processor,
+    list_dimensions,
+    load_dimensions,
     model_config,
     random_model,
     shape_only,
     write_checkpoint,
 )
 from langgraph_mai.profiling.components import open_model
-from langgraph_mai.profiling.dimensions import list_dimensions, load_dimensions
 from langgraph_mai.profiling.model_sizes import ModelSizes
 from langgraph_mai.profiling.targets import Grid, Target, demo_targets, model_target, pair_targets
 from langgraph_mai.profiling.transformers_model import TransformersModel
