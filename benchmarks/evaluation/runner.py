@@ -61,8 +61,10 @@ class Pace:
     @property
     def rate(self) -> float:
         """Fresh results per second, since the first one."""
+        if self.fresh < 2:
+            return 0.0
         seconds = time.monotonic() - self._first
-        return (self.fresh - 1) / seconds if self.fresh > 1 and seconds else 0.0
+        return (self.fresh - 1) / seconds if seconds else 0.0
 
     @property
     def seconds_left(self) -> float | None:
