@@ -178,7 +178,6 @@ def _evaluate(
         Result,
         accept_rates,
         count_calls,
-        failed_calls,
         failures,
     )
     from ..benchmarks.evaluation.runner import Pace
@@ -213,7 +212,7 @@ def _evaluate(
         "calls_stored": count_calls(found.results),
         "accept_rates": accept_rates(found.results),
         "failures": _failures(failures(found.results)),
-        "failed_calls": failed_calls(found.results),
+        "failed_calls": found.failed_calls,
     }
     write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
     return done | {"summary": found.summary}

@@ -107,17 +107,6 @@ def count_calls(results: Iterable[Result]) -> dict[str, int]:
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def failed_calls(results: Iterable[Result]) -> list[dict[str, str]]:
-    """List the model calls that failed, once each: the question's id, role, style and error."""
-    found = {
-        (result["id"], call["role"], call["style"], call["error"])
-        for result in results
-        for call in result["calls"]
-        if call["error"] is not None
-    }
-    return [dict(zip(("id", "role", "style", "error"), one, strict=True)) for one in sorted(found)]
-
-
 def accept_rates(results: Sequence[Result]) -> dict[str, float]:
     """Return which share of the draft tokens is in the outputs, by strategies that have drafts."""
     rates = {

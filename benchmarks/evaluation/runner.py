@@ -24,7 +24,6 @@ from .results import (
     SUMMARY_FILE,
     Result,
     answered,
-    failed_calls,
     graph_input,
     question_record,
     summarize,
@@ -181,13 +180,16 @@ class Evaluation:
             same folder included.
         summary: What `summary.json` holds.
         models: What tells the two models from others, by role.
-        calls_made: Model calls and attention passes that this evaluation made.
+        calls_made: Model calls and attention passes that this evaluation made, failed ones
+            included.
+        failed_calls: Role, style and error of those that failed.
     """
 
     results: list[Result]
     summary: list[dict[str, Any]]
     models: Mapping[str, dict[str, Any]]
     calls_made: int
+    failed_calls: list[dict[str, str]]
 
 
 def evaluate(
@@ -249,8 +251,8 @@ def evaluate(
         write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
         write_lines(folder / RESULTS_FILE, results)
         write_json(folder / SUMMARY_FILE, summary)
-        made = store.stored + len(failed_calls(results))
-        return Evaluation(results, summary, models, made)
+        failed = store.failed_calls()
+        return Evaluation(results, summary, models, store.stored + len(failed), failed)
 
 
 async def run_strategies(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,10 @@ current_question: ContextVar[str] = ContextVar("current_question", default="")
 """What `question_content` says of the question that a run is about; calls are stored as its."""
 
 _CODE = ("answers", "nodes", "graph")
+
+_FAILED = re.compile(
+    r"(?P<error>The (?P<role>\w+) model's (?P<style>\w+) call failed: .*)", re.DOTALL
+)
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS question_calls (key TEXT PRIMARY KEY, question TEXT NOT NULL);
@@ -111,18 +116,26 @@ class QuestionCalls(CallCache):
         return {key: json.loads(value) for key, value in rows}
 
     def take_calls(self, question: str) -> dict[str, Value]:
-        """Remove the stored calls of a question, and return them."""
+        """Remove the stored calls of a question, and return them with all failed ones."""
         calls = self.calls_of(question)
         with self._lock:
             self._database.executemany("DELETE FROM calls WHERE key = ?", [[key] for key in calls])
             self._database.execute("DELETE FROM question_calls WHERE question = ?", [question])
-        return calls
+        return calls | self._failed
+
+    def failed_calls(self) -> list[dict[str, str]]:
+        """Return role, style and error of the calls that failed, once each."""
+        found = (_FAILED.match(value["error"]) for value in self._failed.values())
+        return [one.groupdict() for one in found if one]
 
     def add_calls(self, question: str, calls: Mapping[str, Value]) -> None:
-        """Store calls of a question that were made elsewhere."""
+        """Store calls of a question that were made elsewhere, failed ones included."""
         current_question.set(question)
         for key, value in calls.items():
-            self.put(key, value)
+            if value.get("error"):
+                self._failed[key] = value
+            else:
+                self.put(key, value)
 
     def count(self) -> int:
         """Return the number of stored calls."""

@@ -5,7 +5,8 @@ import json
 from evaluations import FAST, evaluated, mai, stored_calls
 
 from langgraph_mai.benchmarks.evaluation.store import EvaluationStore
-from langgraph_mai.benchmarks.report.decoding import METHODS
+
+DECODING = ("large_reason", "speculative", "mai")
 
 
 def test_timed_runs_make_every_call_and_store_none(tmp_path):
@@ -44,7 +45,7 @@ def test_nothing_else_runs_in_a_folder_while_it_is_timed(tmp_path):
 
 
 def test_table_12_comes_of_an_evaluation_and_its_timed_run(tmp_path):
-    three = [word for name in METHODS for word in ("--strategy", name)]
+    three = [word for name in DECODING for word in ("--strategy", name)]
     evaluated(tmp_path, "--limit", "3", *three)
     timing = evaluated(tmp_path, "--limit", "3", "--timed", *three)["timing"]
     (rate,) = (one for one in timing if one["name"] == "accept_rate")

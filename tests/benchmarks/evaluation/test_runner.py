@@ -7,7 +7,7 @@ import pytest
 from fakes import PROMPTS, AttentiveModel, models
 
 from langgraph_mai import Pair, create_strategy, load_pair
-from langgraph_mai.benchmarks.evaluation.results import failed_calls, failures, graph_input
+from langgraph_mai.benchmarks.evaluation.results import failures, graph_input
 from langgraph_mai.benchmarks.evaluation.runner import (
     Pace,
     StrategyGraphs,
@@ -150,13 +150,12 @@ async def test_failures_are_named_and_tried_again_by_the_next_evaluation(tmp_pat
         results = await run(
             store, small, large, questions, names, on_result=lambda *one: seen.append(one)
         )
+        failed = {"role": "large", "style": "direct", "error": error.rstrip(".")}
+        assert store.failed_calls() == [failed]
     assert [(r["id"], r["strategy"], r["error"]) for r in failures(results)] == [
         ("q2", name, error) for name in names
     ]
     assert len(seen) == len(results) == 8
-    assert failed_calls(results) == [
-        {"id": "q2", "role": "large", "style": "direct", "error": error.rstrip(".")}
-    ]
     calls, broken = len(large.calls), "nothing"
     assert calls == 4  # the failed one was made once, for both strategies
     with EvaluationStore(tmp_path) as store:
