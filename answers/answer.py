@@ -10,7 +10,7 @@ from typing import Literal
 from .numbers import Number, format_exactly, format_number, whole_number
 from .plain_text import telling_words, word_list
 from .questions import AnswerType
-from .short_texts import comparison_key, read_items
+from .short_texts import LOOSE_PLACES, comparison_key, read_items
 
 Verdict = Literal["agree", "disagree", "abstain"]
 
@@ -181,7 +181,15 @@ def _same_text(a: str, b: str) -> bool:
     if number_a and number_b:
         return _same_number(number_a, number_b)
     key_a, key_b = comparison_key(a), comparison_key(b)
-    return key_a == key_b or _names_the_count(key_a, key_b) or _names_the_count(key_b, key_a)
+    return any(
+        one == other or _names_the_count(one, other) or _names_the_place(one, other)
+        for one, other in ((key_a, key_b), (key_b, key_a))
+    )
+
+
+def _names_the_place(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
+    """Return whether one text is the other without "in", "on" or "at" before it."""
+    return len(named) > 1 and named[0] in LOOSE_PLACES and named[1:] == bare
 
 
 def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:

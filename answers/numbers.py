@@ -577,7 +577,7 @@ def asks_for_share(question: str) -> bool:
 
 def whole_number(text: str, question: str = "") -> Number | None:
     """Return the number that a plain text consists of, but for words like "about"; else None."""
-    text = text.strip(" \"'()[]{}<,;!?").rstrip(".>")
+    text = text.strip(" \"'()[]{}<;!?").rstrip(",.>")
     if _HALF.fullmatch(text):
         return _as_share(Number(0.5, "", Decimal("0.5")), question)
     mentions = number_mentions(text, counts=_HOW_MANY.search(question) is not None)
