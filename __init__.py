@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configs import ConfigError, PromptsConfig, SparseTransfer, load_prompts
-    from .graph import ChatMAI, create_mai, create_mai_batch, create_strategy
+    from .graph import ChatMAI, create_mai, create_strategy
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
     from .models.server_chat import ChatServer as ChatServer
     from .models.transformers.chat import ChatTransformers
     from .models.vllm_chat import ChatVLLM
-    from .nodes.context import MAIContext
-    from .nodes.errors import MAIError, MAIInputError
-    from .nodes.judge import Judge
-    from .nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
-    from .tools.relay_planner import RelayPlanner
+    from .nodes.call_cache import CallCache
+    from .nodes.settings import MAIContext
+    from .nodes.state import (
+        MAIError,
+        MAIInput,
+        MAIInputError,
+        MAIOutput,
+        MAIState,
+        ModelCall,
+        Route,
+    )
+    from .nodes.verification import Judge
     from .tools.vision_tool import create_vision_tool
 
 __version__ = "0.1.0"
@@ -32,7 +39,6 @@ _HOME = {
     "load_prompts": "configs",
     "ChatMAI": "graph",
     "create_mai": "graph",
-    "create_mai_batch": "graph",
     "create_strategy": "graph",
     "ImageError": "models.images",
     "image_reference": "models.images",
@@ -42,20 +48,21 @@ _HOME = {
     "ChatTransformers": "models.transformers.chat",
     "ChatVLLM": "models.vllm_chat",
     "ModelError": "models.errors",
-    "MAIContext": "nodes.context",
-    "MAIError": "nodes.errors",
-    "MAIInputError": "nodes.errors",
-    "Judge": "nodes.judge",
+    "CallCache": "nodes.call_cache",
+    "MAIContext": "nodes.settings",
+    "MAIError": "nodes.state",
+    "MAIInputError": "nodes.state",
+    "Judge": "nodes.verification",
     "MAIInput": "nodes.state",
     "MAIOutput": "nodes.state",
     "MAIState": "nodes.state",
     "ModelCall": "nodes.state",
     "Route": "nodes.state",
-    "RelayPlanner": "tools.relay_planner",
     "create_vision_tool": "tools.vision_tool",
 }
 
 __all__ = [
+    "CallCache",
     "ChatMAI",
     "ChatTransformers",
     "ChatVLLM",
@@ -72,12 +79,10 @@ __all__ = [
     "ModelError",
     "Pair",
     "PromptsConfig",
-    "RelayPlanner",
     "Route",
     "SparseTransfer",
     "__version__",
     "create_mai",
-    "create_mai_batch",
     "create_strategy",
     "create_vision_tool",
     "image_reference",

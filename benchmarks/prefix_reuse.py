@@ -6,9 +6,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from ..models.chat_format import chat_turns
+from ..models.chat_format import chat_turns, prompt_text
 from ..models.images import block_image
-from ..models.prompt_text import prompt_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,8 @@ def shared_tokens(processor: Any, one: Sequence[BaseMessage], two: Sequence[Base
 
 
 def _token_ids(processor: Any, messages: Sequence[BaseMessage]) -> list[int]:
-    turns, images = chat_turns(messages, block_image)
+    turns, decoded = chat_turns(messages, block_image)
+    images = [one.image for one in decoded]
     text = prompt_text(processor, turns, len(images), "the model")
     features = processor(text=[text], **({"images": images} if images else {}))
     return list(features["input_ids"][0])

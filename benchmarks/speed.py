@@ -26,7 +26,6 @@ from .speed_runs import (
     InstantModel,
     Question,
     Timed,
-    pictures_every_time,
     questions,
     run,
     run_many,
@@ -108,13 +107,10 @@ def routes(pair: Pair, asked: Sequence[Question], progress: Progress) -> list[Re
         runs["prefix_reuse"].append(run(computing, question, pair))
         runs["apart"].append(run(apart, question, pair))
         runs["apart_overlap"].append(run(apart_overlapping, question, pair))
-        with pictures_every_time():
-            runs["pictures_once"].append(run(plain, question, pair))
     records = critical_path(runs["plain"], "wall_over_critical_path")
     records += floors(alone, runs["plain"])
     records += recomputed(pair, asked, runs["plain"])
-    for saving in ("prefix_reuse", "pictures_once"):
-        records += gains(saving, without=runs[saving], with_it=runs["plain"])
+    records += gains("prefix_reuse", without=runs["prefix_reuse"], with_it=runs["plain"])
     records += gains("overlap", without=runs["plain"], with_it=runs["overlap"])
     return records + gains("overlap_apart", without=runs["apart"], with_it=runs["apart_overlap"])
 

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from ..demo.held_out import held_out
-from ..models import cold_start
-from ..models.cold_start import picture_caches
-from ..models.pairs import Pair
+from ..models.pairs import Pair, clear_caches
 from ..models.transformers.chat import ChatTransformers
 from ..nodes.state import ModelCall
 
@@ -112,22 +109,7 @@ async def run_one_by_one(
 
 def forget(pair: Pair) -> None:
     """Empty the caches: decoded and prepared pictures, keys and values of earlier prompts."""
-    cold_start.forget((pair.small, pair.large))
-
-
-@contextmanager
-def pictures_every_time() -> Iterator[None]:
-    """While this is held, every call decodes and prepares its pictures anew."""
-    caches = picture_caches()
-    limits = [cache.limit for cache in caches]
-    for cache in caches:
-        cache.clear()
-        cache.limit = 0
-    try:
-        yield
-    finally:
-        for cache, limit in zip(caches, limits, strict=True):
-            cache.limit = limit
+    clear_caches((pair.small, pair.large))
 
 
 def with_settings(pair: Pair, **settings: Any) -> Pair:

@@ -19,8 +19,8 @@ from ..configs import load_prompts
 from ..configs.files import write_whole
 from ..graph import create_mai
 from ..models.transformers.chat import ChatTransformers
+from ..nodes.caller import Reply
 from ..nodes.model_call import Agent, PromptStyle, agent_request, record
-from ..nodes.request import Reply
 from ..nodes.state import ModelCall, Task
 from .figures import CALLS, Answered, Figure, accuracies, by_kind, targets
 from .held_out import COUNT, REPORT_SEED, HeldOut, held_out

@@ -11,7 +11,8 @@ from pathlib import Path
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 
-from langgraph_mai import RelayPlanner, create_mai, create_vision_tool, load_pair
+from langgraph_mai import create_mai, create_vision_tool, load_pair
+from langgraph_mai.tools.relay_planner import RelayPlanner
 
 pair = load_pair("demo")
 mai = create_mai(pair.small, pair.large, prompts=pair.prompts)

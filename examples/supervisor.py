@@ -13,7 +13,8 @@ from langchain.agents import AgentState, create_agent
 from langchain.tools import ToolRuntime, tool
 from langchain_core.messages import HumanMessage
 
-from langgraph_mai import RelayPlanner, create_mai, create_vision_tool, load_pair
+from langgraph_mai import create_mai, create_vision_tool, load_pair
+from langgraph_mai.tools.relay_planner import RelayPlanner
 
 
 class Album(AgentState):

@@ -1,7 +1,6 @@
 """What a run is: the graph of the cascade, and every strategy that it is compared with."""
 
 from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
-from .batch import create_mai_batch
 from .build import create_mai
 from .chat import ChatMAI
 from .strategies import STRATEGIES, TRANSFER_STRATEGIES, create_strategy, unavailable
@@ -16,7 +15,6 @@ __all__ = [
     "ModelCall",
     "Route",
     "create_mai",
-    "create_mai_batch",
     "create_strategy",
     "unavailable",
 ]

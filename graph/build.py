@@ -3,37 +3,36 @@
 from pathlib import Path
 from typing import Any
 
-from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..answers import agree
-from ..configs import PromptsConfig
-from ..nodes.chat_models import ChatModel
-from ..nodes.context import MAIContext
-from ..nodes.large_agent import large_agent
-from ..nodes.overlap import Overlap, OverlapOption, check_overlap
+from ..configs import ConfigError, PromptsConfig, load_prompts
+from ..nodes.call_cache import CallCache
+from ..nodes.caller import ChatModel, Node
+from ..nodes.model_call import Agent, agent_node, check_chat_model, check_timeout
 from ..nodes.prepare import prepare
-from ..nodes.reasoning_transfer import reasoning_transfer
+from ..nodes.reasoning_transfer import (
+    AttentionModel,
+    Transfer,
+    TransferOption,
+    reasoning_transfer,
+)
 from ..nodes.respond import respond
-from ..nodes.retry import MODEL_RETRY
 from ..nodes.review import after_review
-from ..nodes.review import review as review_step
-from ..nodes.small_agent import small_agent, small_reasoning
+from ..nodes.review import review as review_node
+from ..nodes.settings import MAIContext
 from ..nodes.state import MAIInput, MAIOutput, RunState
-from ..nodes.transfer_option import Attentive, Transfer, TransferOption
 from ..nodes.verification import (
     Verifier,
     after_direct_verification,
     after_reasoning_verification,
     before_review,
     check_verifier,
-    direct_verification,
-    reasoning_verification,
+    verification,
 )
-from .options import Options
 
 MAIGraph = CompiledStateGraph[RunState, MAIContext, MAIInput, MAIOutput]
 
@@ -45,21 +44,20 @@ def create_mai(
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
-    selector: Attentive | None = None,
+    selector: AttentionModel | None = None,
     review: bool = False,
-    overlap: OverlapOption = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
-    cache: BaseCache[Any] | None = None,
+    cache: CallCache | None = None,
     name: str = "mai",
 ) -> MAIGraph:
     """Build the graph: a small and a large model answer a question about images together.
 
-    Both answer directly, at once. Where they disagree, the small one reasons; where its reasoned
-    answer still differs from the large one's direct answer, the large one reads that reasoning and
-    answers again.
+    Both answer directly, concurrently. Where they disagree, the small one reasons; where its
+    reasoned answer still differs from the large one's direct answer, the large one reads that
+    reasoning and answers again.
 
     Args:
         small: A chat model that takes images (also one with `.bind`, `.with_config`,
@@ -70,32 +68,25 @@ def create_mai(
             setting; others keep their own.
         verifier: Compares two answers: a function from two `Answer`s to a verdict, or a `Judge`.
             The default, `agree`, compares by type and value. One that fails counts as abstaining.
-        transfer: What of the reasoning is handed to the large model: "full", "sparse" (the tokens
-            that it attends to most, see `SparseTransfer`; one of those says more exactly which), or
-            a function from the reasoning to what is handed over. If it fails or returns nothing,
-            the large model's direct answer stands. With `cache`, a function is also called to look
-            a call up, so it must return the same for the same reasoning, and soon. Failures of a
-            verifier or a transfer are in `calls`, with their `error`.
+        transfer: What of the reasoning is transferred: "full", "sparse" (the tokens that the large
+            model attends to most, see `SparseTransfer`; one of those says more exactly which), or
+            a function from the reasoning to what the large model reads. If it fails or returns
+            nothing, the large model's direct answer stands. Failures of a verifier or a transfer
+            are in `calls`, with their `error`.
         selector: Who gives the attention for sparse transfer in the large model's place: a
             `ChatTransformers` of the same weights, where the large model is on a server, say, or
             the small model. A run's context can ask for sparse transfer too, so it may be given
             with any `transfer`.
-        review: Whether a person is asked where the answers still differ after the reasoning: the
-            run is interrupted, and resumed with the answer (`Command(resume="4")`) or with an
-            empty text to go on to the transfer. It needs a checkpointer, here or in a parent.
-        overlap: "reasoning" lets the small model begin to reason while the large one's direct
-            answer is not in. Where the two then agree, the reasoning ends within a token (models
-            other than `ChatTransformers`, and those with retries or fallbacks around them, are
-            cancelled, under `invoke` they end by themselves) and
-            is in `calls` as what it cost, with the finish reason "cancelled". It saves the time
-            between the two direct answers on disputed questions and computes for nothing on others.
+        review: Human review where the answers still differ after the reasoning: the run is
+            interrupted, and resumed with the answer (`Command(resume="4")`) or with an empty text
+            to continue with the transfer. It needs a checkpointer, here or in a parent.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph; None inherits a parent graph's.
         store: As for any graph.
-        cache: Stores model calls; equal content (question, pixels, prompts, model) is not asked
-            again by this graph or another cascade. A cached call keeps the seconds and tokens that
-            it took when it was made.
+        cache: Stores model calls; an equal one (same model, prompt, images and settings) is not
+            made again by this graph, another one or another process. A cached call keeps the
+            seconds and tokens that it took when it was made.
         name: The graph's name, and the name of the message that it answers with.
 
     Returns:
@@ -107,41 +98,20 @@ def create_mai(
         ConfigError: Unknown prompts, a string model without langchain, sparse transfer without a
             model that gives attention, or a value of a kind that the option does not take.
     """
-    options = Options.read(small, large, prompts, timeout, allow_fetch, cache, "mai")
+    agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
     verifier = agree if verifier is None else verifier
     check_verifier(verifier)
-    handing = TransferOption.read(transfer, selector, reader=options.large, small=options.small)
-    check_overlap(overlap)
-    ahead = Overlap(options.small) if overlap else None
+    option = TransferOption.read(transfer, selector, reader=agents["large"], small=agents["small"])
 
-    graph = StateGraph(
-        RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
-    )
-    name_run = ahead.name_run if ahead else None
-    graph.add_node(
-        "prepare",
-        prepare(
-            allow_fetch=allow_fetch,
-            digest=cache is not None,
-            name_run=name_run,
-            check_settings=handing.check_settings,
-        ),
-    )
-    first, second = small_agent(options.small), large_agent(options.large)
-    reasoning = small_reasoning(options.small)
-    verified, reasoning_verified = direct_verification(verifier), reasoning_verification(verifier)
-    if ahead:
-        first, second = ahead.small_agent(first), ahead.large_agent(second)
-        reasoning = ahead.small_reasoning(reasoning)
-        verified = ahead.verification(verified)
-        reasoning_verified = ahead.verification(reasoning_verified)
-    options.add(graph, first)
-    options.add(graph, second)
-    graph.add_node("verification", verified, retry_policy=MODEL_RETRY)
-    options.add(graph, reasoning)
-    graph.add_node("reasoning_verification", reasoning_verified, retry_policy=MODEL_RETRY)
-    options.add(graph, reasoning_transfer("small", handing))
-    graph.add_node("respond", respond(name))
+    graph = new_graph()
+    add(graph, prepare(allow_fetch=allow_fetch, check_settings=option.check_settings))
+    add(graph, agent_node("small_agent", agents["small"], "direct", cache))
+    add(graph, agent_node("large_agent", agents["large"], "direct", cache))
+    add(graph, verification("direct", verifier, cache))
+    add(graph, agent_node("small_reasoning", agents["small"], "reason", cache))
+    add(graph, verification("reasoning", verifier, cache))
+    add(graph, reasoning_transfer("small", option, cache))
+    add(graph, respond(name))
 
     graph.add_edge(START, "prepare")
     graph.add_edge("prepare", "small_agent")
@@ -150,11 +120,78 @@ def create_mai(
     graph.add_conditional_edges("verification", after_direct_verification)
     graph.add_edge("small_reasoning", "reasoning_verification")
     if review:
-        graph.add_node("review", review_step())
+        add(graph, review_node())
         graph.add_conditional_edges("reasoning_verification", before_review)
         graph.add_conditional_edges("review", after_review)
     else:
         graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
     graph.add_edge("reasoning_transfer", "respond")
     graph.add_edge("respond", END)
-    return options.compile(graph, checkpointer, store, name)
+    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+
+
+def new_graph() -> StateGraph[RunState, MAIContext, MAIInput, MAIOutput]:
+    """Return an empty graph with the cascade's state, context, input and output."""
+    return StateGraph(
+        RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
+    )
+
+
+def add(graph: StateGraph[RunState, MAIContext, MAIInput, MAIOutput], node: Node) -> None:
+    """Add a node by its own name."""
+    graph.add_node(node.get_name(), node, retry_policy=node.retry_policy)
+
+
+def read_agents(
+    small: ChatModel | str,
+    large: ChatModel | str,
+    prompts: PromptsConfig | str | Path,
+    timeout: float | None,
+    allow_fetch: bool,
+    cache: CallCache | None,
+) -> dict[str, Agent]:
+    """Return the agents by role; prompts and models are read where names are provided.
+
+    Raises:
+        ConfigError: Unknown prompts, a string model without langchain, or a value of a kind that
+            the option does not take.
+    """
+    check_timeout(timeout)
+    if cache is not None and not isinstance(cache, CallCache):
+        raise ConfigError(
+            f"`cache` must be a CallCache such as CallCache('calls.sqlite'), not {cache!r}."
+        )
+    texts = _prompts(prompts)
+    return {
+        "small": Agent("small", _chat_model(small, "small"), texts, timeout, allow_fetch),
+        "large": Agent("large", _chat_model(large, "large"), texts, timeout, allow_fetch),
+    }
+
+
+def _prompts(prompts: Any) -> PromptsConfig:
+    if isinstance(prompts, PromptsConfig):
+        return prompts
+    if isinstance(prompts, str | Path):
+        return load_prompts(prompts)
+    raise ConfigError(
+        f"`prompts` must be a name, a YAML file or a PromptsConfig, not {type(prompts).__name__}."
+    )
+
+
+def _chat_model(model: ChatModel | str, role: str) -> ChatModel:
+    if not isinstance(model, str):
+        check_chat_model(model, role)
+        return model
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError as error:
+        raise ConfigError(
+            f"The model {model!r} is given by name, which needs langchain: "
+            "run `pip install langchain`, or give a chat model object."
+        ) from error
+    try:
+        named: ChatModel = init_chat_model(model)
+    except (ImportError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"The model {model!r} cannot be made: {reason}") from error
+    return named

@@ -1,6 +1,8 @@
 """The cascade as a chat model, for places that take nothing else."""
 
-from collections.abc import AsyncIterator, Iterator
+import base64
+import binascii
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, cast
 from uuid import uuid4
 
@@ -21,36 +23,39 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import override
 
-from ..nodes.context import MAIContext
+from ..models.images import is_image_block
 from ..nodes.review import waits_for_person
+from ..nodes.settings import MAIContext
 from ..nodes.state import MAIInput
-from .image_types import with_image_types
 
 # Every chat model of LangChain is given these; this one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
+
+_UNKNOWN = "image/bin"
+_ENOUGH = 16  # characters of base64, 12 bytes
 
 
 class ChatMAI(BaseChatModel):
     """A chat model that answers with the whole cascade.
 
-    The last human message is asked, its images included; earlier messages and system messages are
-    not read. The answer is known only at the end of a run, so a stream holds it in one piece. What
-    the two models write meanwhile is not streamed as the chat model's own tokens: watch the graph
-    for that.
+    The last human message is the question, its images included; earlier messages and system
+    messages are not read. The answer is known only at the end of a run, so a stream holds it in one
+    chunk. What the two models generate meanwhile is not streamed as the chat model's own tokens:
+    watch the graph for that.
 
     The answering message has `usage_metadata` summed over all calls, and in `response_metadata`
     `route`, `fallback`, `calls` and `model_name`.
 
     Example:
         >>> model = ChatMAI(mai=create_mai(small, large))
-        >>> model.invoke([HumanMessage([image_block("chart.png"), {"type": "text", ...}])])
+        >>> model.invoke([HumanMessage([load_image("chart.png").block, {"type": "text", ...}])])
 
     Attributes:
         mai: What `create_mai` or `create_strategy` returned, without a checkpointer of its own: a
-            chat model is given the whole conversation at every call, and keeps no thread.
+            chat model gets the whole conversation at every call, and keeps no thread.
         context: Settings of every run; None leaves them as the graph was made. Per call, each of
             them by its name: `answer_type=`, `max_tokens_reason=`, ...
-        model: What it is called in `response_metadata` and traces.
+        model: Its name in `response_metadata` and traces.
         max_tokens: Limit on each answer, reasonings excepted, in tokens. Per call: `max_tokens=`.
         timeout: Seconds that one call of one model may take. Per call: `timeout=`.
         stop: The answer ends before the first of these strings. Per call: `stop=`.
@@ -106,7 +111,7 @@ class ChatMAI(BaseChatModel):
 
     @override
     def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[LanguageModelInput, AIMessage]:
-        """Refused: it answers questions about images.
+        """Refuse: it answers questions about images.
 
         Raises:
             NotImplementedError: Always; with `with_structured_output`, too.
@@ -120,7 +125,7 @@ class ChatMAI(BaseChatModel):
     def _convert_input(self, model_input: LanguageModelInput) -> PromptValue:
         prompt = super()._convert_input(model_input)
         if isinstance(prompt, ChatPromptValue):
-            messages = [with_image_types(message) for message in prompt.messages]
+            messages = [_with_image_types(message) for message in prompt.messages]
             return ChatPromptValue(messages=messages)
         return prompt
 
@@ -217,7 +222,7 @@ def _input(messages: list[BaseMessage]) -> MAIInput:
 def _config(
     run_manager: BaseRunManager | None, kind: type[CallbackManager | AsyncCallbackManager]
 ) -> RunnableConfig:
-    """The config of the run inside: traced below the chat model's own run.
+    """Return the config of the run inside: traced below the chat model's own run.
 
     Its tokens are kept from whoever streams: that is the chat model's answer.
     """
@@ -253,3 +258,46 @@ def _chunk(result: ChatResult) -> ChatGenerationChunk:
         chunk_position="last",
     )
     return ChatGenerationChunk(message=chunk)
+
+
+def _with_image_types(message: BaseMessage) -> BaseMessage:
+    """Return the message with a `mime_type` in each base64 image block, read from the bytes.
+
+    LangChain refuses an image block with base64 and no `mime_type` before the chat model sees it.
+
+    An image of an unknown type is called `image/bin`: whether it can be used is seen where it is
+    decoded. The same object if no type is missing.
+    """
+    if isinstance(message.content, str):
+        return message
+    content = [_typed(block) for block in message.content]
+    if content == message.content:
+        return message
+    return message.model_copy(update={"content": content})
+
+
+def _typed(block: Any) -> Any:
+    if not isinstance(block, Mapping) or block.get("type") != "image" or block.get("mime_type"):
+        return block
+    data = block.get("base64") or block.get("data")
+    if not isinstance(data, str) or not is_image_block(block):
+        return block
+    return {**block, "mime_type": _mime_type(data)}
+
+
+def _mime_type(data: str) -> str:
+    try:
+        start = base64.b64decode(data[:_ENOUGH])
+    except (binascii.Error, ValueError):
+        return _UNKNOWN
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "image/webp"
+    if start.startswith((b"II*\0", b"MM\0*")):
+        return "image/tiff"
+    return "image/bmp" if start.startswith(b"BM") else _UNKNOWN

@@ -1,34 +1,29 @@
 """Every way to answer that the cascade is compared with, made of the cascade's own steps."""
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, cast, get_args
 
-from langgraph.cache.base import BaseCache
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..configs import ConfigError, PromptsConfig
-from ..nodes.chat_models import ChatModel
-from ..nodes.context import MAIContext
-from ..nodes.drafts import why_no_draft, with_draft
-from ..nodes.large_agent import large_agent, large_reasoning
+from ..nodes.call_cache import CallCache
+from ..nodes.caller import ChatModel, Node
+from ..nodes.model_call import Agent, ReadingStyle, agent_node, why_no_draft, with_draft
 from ..nodes.prepare import prepare
-from ..nodes.reasoning_transfer import reasoning_transfer
-from ..nodes.respond import respond
-from ..nodes.small_agent import small_agent, small_reasoning
-from ..nodes.state import MAIInput, MAIOutput, Role, RunState
-from ..nodes.step import ModelStep
-from ..nodes.transfer_option import (
-    Attentive,
+from ..nodes.reasoning_transfer import (
+    AttentionModel,
     Transfer,
     TransferOption,
     check_selector,
     check_transfer,
+    reasoning_transfer,
 )
+from ..nodes.respond import respond
+from ..nodes.state import Role
 from ..nodes.verification import Verifier, check_verifier
-from .build import MAIGraph, create_mai
-from .options import Options
+from .build import MAIGraph, add, create_mai, new_graph, read_agents
 
 Strategy = Literal[
     "small_direct",
@@ -54,7 +49,7 @@ _TRANSFERS: dict[str, tuple[Role, Role]] = {
 }
 
 TRANSFER_STRATEGIES: tuple[str, ...] = (*_TRANSFERS, "mai")
-"""Those that hand a reasoning over."""
+"""Those that transfer a reasoning."""
 
 
 def create_strategy(
@@ -65,19 +60,19 @@ def create_strategy(
     prompts: PromptsConfig | str | Path = "default",
     verifier: Verifier | None = None,
     transfer: Transfer = "full",
-    selector: Attentive | None = None,
+    selector: AttentionModel | None = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
-    cache: BaseCache[Any] | None = None,
+    cache: CallCache | None = None,
 ) -> MAIGraph:
     """Build one strategy; all take the same input and return the same output.
 
     `small_direct` to `large_reason` are one model in one prompt style (S, E, R); two-stage lets a
-    model reason and then answer directly with its own reasoning (S2); `full_transfer` hands the
-    small model's reasoning to the large one, whatever their direct answers are; `speculative` is
-    the large model's reasoning with the small one as draft, for models that can do that (see
+    model reason and then answer directly with its own reasoning (S2); `full_transfer` transfers
+    the small model's reasoning to the large one, whatever their direct answers are; `speculative`
+    is the large model's reasoning with the small one as draft, for models that can do that (see
     `unavailable`); `mai` is the cascade.
 
     Args:
@@ -86,14 +81,14 @@ def create_strategy(
         large: The large model; not called by the strategies of the small one.
         prompts: The texts around a question.
         verifier: Compares two answers; only `mai` does.
-        transfer: What of a reasoning is handed over; strategies without a transfer have no use
+        transfer: What of a reasoning is transferred; strategies without a transfer have no use
             for it.
         selector: Who gives the attention for sparse transfer; None for whoever reads the reasoning.
         timeout: Seconds that one model call may take.
         allow_fetch: Whether http(s) images may be fetched.
         checkpointer: As for any graph.
         store: As for any graph.
-        cache: Stores model calls; strategies do not share them.
+        cache: Stores model calls; strategies share those that are equal.
 
     Raises:
         ConfigError: No such strategy, or not with these models; unknown prompts, a string model
@@ -116,37 +111,36 @@ def create_strategy(
             store=store,
             cache=cache,
         )
-    options = Options.read(small, large, prompts, timeout, allow_fetch, cache, name)
+    agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
     if verifier is not None:
         check_verifier(verifier)
-    handing = _handing(name, options, transfer, selector)
-    graph = StateGraph(
-        RunState, context_schema=MAIContext, input_schema=MAIInput, output_schema=MAIOutput
+    check_transfer(transfer)
+    check_selector(selector)
+    source, reader = _TRANSFERS.get(name, (None, None))
+    option = reader and TransferOption.read(
+        transfer, selector, reader=agents[reader], small=agents["small"]
     )
-    graph.add_node(
-        "prepare",
-        prepare(
-            allow_fetch=allow_fetch,
-            digest=cache is not None,
-            check_settings=handing.check_settings if handing else None,
-        ),
-    )
-    graph.add_edge(START, "prepare")
-    last = "prepare"
-    for step in _steps(name, options, handing):
-        options.add(graph, step)
-        graph.add_edge(last, step.get_name())
-        last = step.get_name()
-    graph.add_node("respond", respond(name))
-    graph.add_edge(last, "respond")
-    graph.add_edge("respond", END)
-    return options.compile(graph, checkpointer, store, name)
+    nodes = [
+        prepare(allow_fetch=allow_fetch, check_settings=option.check_settings if option else None),
+        _reader(name, source, agents, cache),
+    ]
+    if option and source:
+        nodes.append(reasoning_transfer(source, option, cache))
+    nodes.append(respond(name))
+    graph = new_graph()
+    last = START
+    for node in nodes:
+        add(graph, node)
+        graph.add_edge(last, node.get_name())
+        last = node.get_name()
+    graph.add_edge(last, END)
+    return graph.compile(checkpointer=checkpointer, store=store, name=name)
 
 
 def unavailable(
     name: str, small: ChatModel, large: ChatModel, *, files: bool = False
 ) -> str | None:
-    """Why a strategy cannot be had with these models, in one sentence; None if it can.
+    """Return why a strategy cannot be had with these models, in one sentence; None if it can.
 
     Args:
         name: One of `STRATEGIES`.
@@ -158,37 +152,13 @@ def unavailable(
     return why_no_draft(large, small, files=files) if name == "speculative" else None
 
 
-def _handing(
-    name: str, options: Options, transfer: Transfer, selector: Attentive | None
-) -> TransferOption | None:
-    """How a strategy hands a reasoning over; None if it does not."""
-    check_transfer(transfer)
-    check_selector(selector)
-    if name not in _TRANSFERS:
-        return None
-    _, reader = _TRANSFERS[name]
-    agents = {"small": options.small, "large": options.large}
-    return TransferOption.read(transfer, selector, reader=agents[reader], small=options.small)
-
-
-def _steps(name: str, options: Options, handing: TransferOption | None) -> list[ModelStep]:
-    """A strategy's model calls, one after the other."""
-    small, large = options.small, options.large
+def _reader(
+    name: str, source: Role | None, agents: dict[str, Agent], cache: CallCache | None
+) -> Node:
+    """Return the node that calls a strategy's model with the images."""
     if name == "speculative":
-        return [large_reasoning(with_draft(large, small))]
-    strategies: dict[str, ModelStep] = {
-        "small_direct": small_agent(small),
-        "small_explain": small_agent(small, "explain"),
-        "small_reason": small_reasoning(small),
-        "large_direct": large_agent(large),
-        "large_explain": large_agent(large, "explain"),
-        "large_reason": large_reasoning(large),
-        "small_two_stage": small_reasoning(small),
-        "large_two_stage": large_reasoning(large),
-        "full_transfer": small_reasoning(small),
-    }
-    steps = [strategies[name]]
-    if handing:
-        source, _ = _TRANSFERS[name]
-        steps.append(reasoning_transfer(source, handing))
-    return steps
+        agent = with_draft(agents["large"], agents["small"])
+        return agent_node("large_reasoning", agent, "reason", cache)
+    role, style = (source, "reason") if source else name.split("_")
+    node = "reasoning" if style == "reason" else "agent"
+    return agent_node(f"{role}_{node}", agents[role], cast("ReadingStyle", style), cache)

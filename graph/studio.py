@@ -9,7 +9,6 @@ import os
 from typing import Any
 
 from ..models.pairs import load_pair
-from .batch import create_mai_batch
 from .build import create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo", allow_fetch=True)
@@ -24,6 +23,3 @@ mai = create_mai(
     allow_fetch=True,
 )
 """One question about images."""
-
-mai_batch = create_mai_batch(mai)
-"""Many questions at once."""

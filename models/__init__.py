@@ -1,4 +1,4 @@
-"""Local vision chat models for LangChain, and the pictures they read.
+"""Local vision chat models for LangChain, and the images they read.
 
 Importing this package loads neither torch nor transformers; the first answer of a model does.
 """
@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from .images import (
         ImageError,
         block_image,
-        image_block,
         image_reference,
         is_image_block,
         load_image,
-        message_images,
     )
     from .pairs import Pair, load_pair
     from .server_chat import ChatServer as ChatServer
@@ -29,12 +27,10 @@ __all__ = [
     "ModelError",
     "Pair",
     "block_image",
-    "image_block",
     "image_reference",
     "is_image_block",
     "load_image",
     "load_pair",
-    "message_images",
 ]
 
 _HOMES = {

@@ -1,4 +1,4 @@
-"""What some chat models can do beyond chatting; nodes ask for it here, not for classes."""
+"""What some chat models can do beyond chatting; nodes check for it here, not for classes."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Protocol, runtime_checkable
@@ -17,7 +17,7 @@ class SupportsTimeout(Protocol):
 
 @runtime_checkable
 class SupportsAttention(Protocol):
-    """A model that tells how much attention it pays to a stretch of a prompt.
+    """A model that tells how much attention it pays to a span of a prompt.
 
     It need not be a chat model: a checkpoint loaded to the wanted layer only is one too.
     """
@@ -32,14 +32,14 @@ class SupportsAttention(Protocol):
         heads: bool = False,
         timeout: float | None = None,
     ) -> Attention:
-        """Run the prompt as far as the highest wanted layer, and read the attention on a stretch.
+        """Run the prompt as far as the highest wanted layer, and read the attention on a span.
 
         Args:
             messages: The prompt, as for a call.
-            span: The stretch, in characters of the last message's text (its text blocks joined).
+            span: The span, in characters of the last message's text (its text blocks joined).
             layers: Which layers, 1 for the first; "all"; None for the one at the depth of layer 22
                 of 36.
-            query: Whose attention, counted from the prompt's end; it must lie behind the stretch.
+            query: Whose attention, counted from the prompt's end; it must lie behind the span.
             heads: Whether the weights of single heads are wanted too.
             timeout: Seconds that the pass may take, waiting included; loading does not count.
 
@@ -60,7 +60,7 @@ class SupportsAttention(Protocol):
         heads: bool = False,
         timeout: float | None = None,
     ) -> Attention:
-        """`attention` for the event loop. A caller that is cancelled gives up its place."""
+        """Return `attention` without blocking the event loop; a cancelled caller ends the pass."""
 
 
 @runtime_checkable
@@ -68,7 +68,7 @@ class SupportsLayerCount(Protocol):
     """A model that knows how many layers it has before it is loaded."""
 
     def count_layers(self) -> int:
-        """Layers of the language model.
+        """Return the layers of the language model.
 
         Raises:
             ModelError: There is no such model, or its layers cannot be counted.
@@ -78,10 +78,11 @@ class SupportsLayerCount(Protocol):
 
 @runtime_checkable
 class SupportsDraft(Protocol):
-    """A model whose calls take `draft=`, a model that writes ahead of it: speculative decoding.
+    """A model whose calls take `draft=`, a faster model that proposes tokens: speculative decoding.
 
-    The output is the model's own greedy one. The message's `response_metadata` says how many tokens
-    the draft wrote (`drafted_tokens`), and how many of them are in the output (`accepted_tokens`).
+    The output is the model's own greedy one. The message's `response_metadata` says how many
+    tokens the draft proposed (`drafted_tokens`) and how many of them are in the output
+    (`accepted_tokens`).
     """
 
     def check_draft(self, draft: object, *, files: bool = False) -> None:
@@ -99,8 +100,8 @@ class SupportsDraft(Protocol):
 
 @runtime_checkable
 class SupportsPrefixCache(Protocol):
-    """A model that can drop what it keeps of earlier prompts."""
+    """A model that keeps the KV caches of earlier prompts, and can clear them."""
 
     def clear_prefix_cache(self) -> None:
-        """Drop it."""
+        """Evict the KV caches of all earlier prompts."""
         ...

@@ -1,7 +1,7 @@
-"""LangChain messages in the form that chat templates of vision-language checkpoints take."""
+"""From LangChain messages to the text of a prompt, by the chat template of a checkpoint."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import (
     AIMessage,
@@ -12,15 +12,16 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from PIL import Image
 
 from .errors import ModelError
 from .images import is_image_block
 
+_Image = TypeVar("_Image")
+
 Turn = dict[str, Any]
 """One entry for a chat template: role, content (a list of text and image parts), tool_calls."""
 
-# What a model wrote besides text; templates of earlier turns do not show it, or take it from
+# What a model generated besides text; templates of earlier turns do not show it, or take it from
 # tool_calls.
 _SILENT = {
     "reasoning", "thinking", "redacted_thinking", "tool_call", "tool_call_chunk",
@@ -30,19 +31,19 @@ _TEXT = {"text", "input_text", "output_text", "text-plain"}
 
 
 def chat_turns(
-    messages: Sequence[BaseMessage], load: Callable[[Mapping[str, Any]], Image.Image]
-) -> tuple[list[Turn], list[Image.Image]]:
+    messages: Sequence[BaseMessage], load: Callable[[Mapping[str, Any]], _Image]
+) -> tuple[list[Turn], list[_Image]]:
     """Translate messages for a chat template.
 
-    Pictures in tool messages move to a user message after them, because few templates show
-    pictures anywhere else.
+    Images in tool messages move to a user message after them, because few templates show
+    images anywhere else.
 
     Args:
         messages: The conversation.
-        load: Loads the picture of a content block.
+        load: Loads the image of a content block.
 
     Returns:
-        The turns, and the pictures in the order in which the turns name them.
+        The turns, and the images in the order in which the turns name them.
 
     Raises:
         ModelError: No messages, or content that a vision-language model cannot read.
@@ -51,7 +52,7 @@ def chat_turns(
     if not messages:
         raise ModelError("There is no message to answer; give at least one.")
     turns: list[Turn] = []
-    images: list[Image.Image] = []
+    images: list[_Image] = []
     shown_by_tools: list[Turn] = []
     for message in messages:
         role = _role(message)
@@ -72,8 +73,51 @@ def chat_turns(
 
 
 def turn_text(turn: Turn) -> list[str]:
-    """The texts of a turn."""
+    """Return the texts of a turn."""
     return [part["text"] for part in turn["content"] if part["type"] == "text"]
+
+
+def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
+    """Render the chat template, and check that it shows everything.
+
+    Args:
+        processor: The checkpoint's processor.
+        turns: The conversation.
+        images: How many images it holds.
+        model: The model's name, for error messages.
+
+    Raises:
+        ModelError: The template refuses the conversation, leaves a message out, or the text itself
+            holds the marker of an image.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        text: str = processor.apply_chat_template(
+            list(turns), add_generation_prompt=True, tokenize=False
+        )
+    except (TemplateError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(
+            f"The chat template of {model!r} does not take this conversation ({reason})."
+        ) from error
+    for turn in turns:
+        # Assistant and tool turns are reworded by many templates.
+        known = turn["role"] in {"user", "assistant", "tool"}
+        if not known and any(part.strip() not in text for part in turn_text(turn)):
+            raise ModelError(
+                f"The chat template of {model!r} leaves out messages of the role "
+                f"{turn['role']!r}; put their text into a user message."
+            )
+    marker: str | None = getattr(processor, "image_token", None)
+    shown = text.count(marker) if marker else 0
+    if shown and shown != images:
+        raise ModelError(
+            f"The prompt for {model!r} shows {shown} images where {images} were given: its text "
+            f"holds the image marker {marker!r}, or an image is in a message of a role that the "
+            "chat template shows without images."
+        )
+    return text
 
 
 def _role(message: BaseMessage) -> str:
@@ -100,7 +144,7 @@ def _blocks(message: BaseMessage) -> Iterable[Mapping[str, Any]]:
 
 
 def _text(block: Mapping[str, Any], role: str) -> str | None:
-    """The text of a block, None for what a model wrote besides text."""
+    """Return the text of a block, None for what a model generated besides text."""
     kind = block.get("type")
     if (kind in _TEXT or kind is None) and isinstance(block.get("text"), str):
         return _encodable(str(block["text"]), role)

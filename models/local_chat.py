@@ -18,13 +18,12 @@ from langchain_core.language_models.base import LangSmithParams, LanguageModelIn
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables.config import RunnableConfig, get_config_list
-from PIL import Image
 from pydantic import Field, model_validator
 
 from .chat_format import Turn, chat_turns
 from .completion import Chunk, Completion, chat_chunk, chat_result, last_chat_chunk
 from .errors import CallTimeoutError
-from .images import block_image, shrink_image
+from .images import DecodedImage, block_image
 
 _Result = TypeVar("_Result")
 _Call = TypeVar("_Call", bound="LocalCall[Any]")
@@ -128,7 +127,7 @@ class LocalEngine(Protocol):
         """Token ids of a bare text."""
         ...
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Token ids of a whole prompt, chat template and images included."""
         ...
 
@@ -246,9 +245,8 @@ class LocalChat(BaseChatModel):
         settings["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
         return settings
 
-    def _load_image(self, block: Mapping[str, Any]) -> Image.Image:
-        image = block_image(block, allow_fetch=self.allow_fetch)
-        return shrink_image(image, self.max_pixels)
+    def _load_image(self, block: Mapping[str, Any]) -> DecodedImage:
+        return block_image(block, allow_fetch=self.allow_fetch).shrink(self.max_pixels)
 
     def batch(
         self,

@@ -1,8 +1,8 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,16 @@ from ..configs import (
     load_prompts,
 )
 from .attention import wanted_layers
-from .capabilities import SupportsAttention, SupportsLayerCount
+from .capabilities import SupportsAttention, SupportsLayerCount, SupportsPrefixCache
 from .errors import ModelError
+from .images import clear_image_cache
 from .server.api_key import checked_key
 from .weights import model_weights
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two chat models and the prompts that they are asked with.
+    """Two chat models and their prompts.
 
     Attributes:
         name: Name or path of the pair file.
@@ -34,7 +35,7 @@ class Pair:
         large: The large agent's model.
         prompts: The texts around a question.
         sparse: How sparse transfer selects tokens, where it is asked for.
-        selector: Who gives its attention; None for the large model itself.
+        selector: Whose attention it selects by; None for the large model's own.
     """
 
     name: str
@@ -45,30 +46,35 @@ class Pair:
     selector: SupportsAttention | None = None
 
     def models(self) -> dict[str, Any]:
-        """The models that have weights of their own, by role, a "selector" among them."""
+        """Return the models that have weights of their own, by role, a "selector" among them."""
         own: dict[str, Any] = {"small": self.small, "large": self.large}
         if self.selector is not None and not self.selects_by_small:
             own["selector"] = self.selector
         return own
 
-    def check_layers(self, layers: Sequence[int]) -> None:
-        """Refuse layers that the one who gives attention for the large model does not have.
+    def with_layers(self, layers: Sequence[int | None]) -> "Pair":
+        """Check layers, and have a selector of its own loaded as far as they need.
 
         Args:
-            layers: Layers that will be asked for, 1 for the first.
+            layers: Layers whose attention will be read, 1 for the first; None for the default one.
 
         Raises:
             ConfigError: There is no such layer, or no such model.
         """
-        gives: object = self.large if self.selector is None else self.selector
-        if not isinstance(gives, SupportsLayerCount):
-            return
+        from .transformers.chat import ChatTransformers
+
+        reads: object = self.large if self.selector is None else self.selector
+        if not isinstance(reads, SupportsLayerCount):
+            return self
         try:
-            count = gives.count_layers()
-            if layers:
-                wanted_layers(layers, count, str(getattr(gives, "model", self.name)))
+            count = reads.count_layers()
+            name = str(getattr(reads, "model", self.name))
+            each = [wanted_layers(None if one is None else [one], count, name) for one in layers]
         except ModelError as error:
             raise ConfigError(str(error)) from error
+        if not isinstance(self.selector, ChatTransformers) or self.selects_by_small:
+            return self
+        return replace(self, selector=self.selector.model_copy(update={"layers": max(each)[0]}))
 
     @property
     def selects_by_small(self) -> bool:
@@ -147,7 +153,7 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
 def selector(
     pair: PairConfig, small: BaseChatModel, *, allow_fetch: bool = False
 ) -> SupportsAttention | None:
-    """Make who gives the attention of a pair's sparse transfer, if the pair file names anybody.
+    """Make the model whose attention sparse transfer selects by, if the pair file names one.
 
     Args:
         pair: What the pair file says.
@@ -176,6 +182,20 @@ def selector(
             }
         ),
     )
+
+
+def clear_caches(models: Iterable[object]) -> None:
+    """Clear what is kept from call to call, so that timed runs start cold.
+
+    Decoded and preprocessed images, and the KV caches of earlier prompts.
+
+    Args:
+        models: Chat models; those whose prompts are kept where nobody can reach them keep them.
+    """
+    clear_image_cache()
+    for model in models:
+        if isinstance(model, SupportsPrefixCache):
+            model.clear_prefix_cache()
 
 
 def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:

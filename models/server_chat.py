@@ -61,7 +61,8 @@ class ChatServer(ChatOpenAI):
 
     Example:
         >>> model = ChatServer(model="Qwen/Qwen3-VL-8B-Instruct", base_url="http://gpu1:8000/v1")
-        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
 
     Attributes:
         model: The name that the model is served under. Per call: `model=`.

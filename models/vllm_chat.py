@@ -33,7 +33,8 @@ class ChatVLLM(LocalChat):
 
     Example:
         >>> model = ChatVLLM(model="Qwen/Qwen3-VL-8B-Instruct", memory=0.6)
-        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
 
     Attributes (besides those of every `LocalChat`):
         memory: Share of the GPU's memory that the engine takes, for weights and KV cache. The
@@ -95,7 +96,7 @@ class ChatVLLM(LocalChat):
         engine = self._engine()
         started = time.monotonic()
         turns, images = chat_turns(messages, self._load_image)
-        future = engine.submit(turns, images, settings, on_chunk)
+        future = engine.submit(turns, [image for image, _ in images], settings, on_chunk)
         return LocalCall(future, self.model, started, timeout, settings.logprobs)
 
     def _engine(self) -> "Engine":

@@ -1,8 +1,9 @@
 """One call of one agent: a task and a prompt style in, a `ModelCall` out."""
 
-import asyncio
 import re
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -10,16 +11,32 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, parse
-from ..configs import PromptsConfig, load_prompts
-from ..models.images import ImageError, image_block
-from .chat_models import ChatModel
-from .finish_reason import finish_reason
+from ..configs import ConfigError, PromptsConfig, load_prompts
+from ..models.capabilities import SupportsDraft
+from ..models.errors import ModelError
+from ..models.images import ImageError, cached_image
+from .call_cache import CallCache
+from .caller import (
+    MODEL_RETRY,
+    ChatModel,
+    Effect,
+    Node,
+    Reply,
+    Request,
+    Steps,
+    chat_models,
+    emit,
+    failed,
+    run,
+)
+from .prepare import read_images
 from .prompts import build_messages, question_text, style_instruction, transfer_instruction
 from .reasoning import cut_reasoning
-from .request import Reply, Request, asend, failed, send
-from .state import CallStyle, ModelCall, Role, Task
+from .state import CallStyle, ModelCall, Role, RunState, Task, Value
 
 PromptStyle = Literal["direct", "explain", "reason", "transfer"]
+ReadingStyle = Literal["direct", "explain", "reason"]
+"""Those without a transferred reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +48,8 @@ class Agent:
         model: Any chat model that takes images.
         prompts: The texts around a question.
         timeout: Seconds that one call may take; None for no limit.
-        allow_fetch: Whether the model may be given http(s) images.
-        draft: A model that writes ahead of it, if there is one; see `drafts.with_draft`.
+        allow_fetch: Whether http(s) images may be fetched.
+        draft: A draft model for speculative decoding, if there is one; see `with_draft`.
     """
 
     role: Literal["small", "large"]
@@ -43,92 +60,114 @@ class Agent:
     draft: BaseChatModel | None = None
 
 
+def agent_node(
+    name: str,
+    agent: Agent,
+    style: ReadingStyle,
+    cache: CallCache | None = None,
+) -> Node:
+    """Make a node that calls one agent in one style, and writes the call under `ROLE_STYLE`."""
+    key = f"{agent.role}_{style}"
+
+    def steps(state: RunState) -> Steps:
+        announce(name, agent, style)
+        task = state["task"]
+        reply = yield from ask(agent, style, task, state)
+        return {key: record(agent.role, style, reply, task)}
+
+    return Node(name, steps, cache, MODEL_RETRY)
+
+
+def announce(name: str, agent: Agent, style: PromptStyle) -> None:
+    """Tell whoever watches the run that a node begins."""
+    emit({"event": "stage", "stage": name, "role": agent.role, "style": style})
+
+
 def call_model(
     agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
 ) -> ModelCall:
-    """Ask in one prompt style and read the answer.
+    """Call an agent in one prompt style and read the answer, outside of a graph.
 
     Args:
-        agent: Who is asked.
-        style: The prompt style; "transfer" hands over `reasoning`.
-        task: What is asked.
-        config: The running node's config.
+        agent: Who is called.
+        style: The prompt style; "transfer" reads `reasoning`.
+        task: The question.
+        config: Callbacks and the like.
         reasoning: A finished reasoning, as it is to be read.
 
     Returns:
         The call; if it failed, its `error` says why.
     """
-    return record(agent.role, style, ask(agent, style, task, config, reasoning), task)
-
-
-async def acall_model(
-    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
-) -> ModelCall:
-    """`call_model` for the event loop; images are read in a thread."""
-    return record(agent.role, style, await aask(agent, style, task, config, reasoning), task)
+    reply = run(ask(agent, style, task, {}, reasoning), config)
+    return record(agent.role, style, reply, task)
 
 
 def ask(
-    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
-) -> Reply:
-    """`call_model` without the reading: what came back, or why nothing did."""
+    agent: Agent, style: PromptStyle, task: Task, state: RunState, reasoning: str = ""
+) -> Generator[Effect, Any, Reply]:
+    """Call an agent, as part of a node, and return its reply."""
     try:
-        request = agent_request(agent, style, task, reasoning)
+        request: Request = yield from request_of(agent, style, task, state, reasoning)
     except ImageError as error:
         return failed(agent.role, style, error)
-    return send(request, config)
+    reply: Reply = yield request
+    return reply
 
 
-async def aask(
-    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
-) -> Reply:
-    """`ask` for the event loop."""
-    try:
-        request = await asyncio.to_thread(agent_request, agent, style, task, reasoning)
-    except ImageError as error:
-        return failed(agent.role, style, error)
-    return await asend(request, config)
+def request_of(
+    agent: Agent, style: PromptStyle, task: Task, state: RunState, reasoning: str = ""
+) -> Generator[Effect, Any, Request]:
+    """Build a request, as part of a node; files are read where they may be.
+
+    Raises:
+        ImageError: An image cannot be read again.
+    """
+    images = [cached_image(image["digest"]) for image in task["images"]]
+    if all(images) and "prompts" not in task.get("settings", {}):
+        return _request(agent, style, task, reasoning, images)
+    request: Request = yield partial(agent_request, agent, style, task, reasoning, state)
+    return request
 
 
-def agent_request(agent: Agent, style: PromptStyle, task: Task, reasoning: str = "") -> Request:
-    """The request of a call: prompt, images and limits."""
-    agent = with_settings(agent, task)
-    return Request(
-        model=agent.model,
-        role=agent.role,
-        style=style,
-        messages=task_messages(agent, style, task, reasoning),
-        max_tokens=answer_limit(agent, style, task),
-        timeout=agent.timeout,
-        draft=agent.draft,
-    )
+def agent_request(
+    agent: Agent,
+    style: PromptStyle,
+    task: Task,
+    reasoning: str = "",
+    state: RunState | None = None,
+) -> Request:
+    """Return the request of a call: prompt, images and limits.
 
+    Args:
+        agent: Who is called.
+        style: The prompt style.
+        task: The question.
+        reasoning: A finished reasoning, for "transfer".
+        state: The run's state, for images inside it that are decoded no more.
 
-def answer_limit(agent: Agent, style: PromptStyle, task: Task) -> int:
-    """How long an output may be, in tokens."""
-    limits = task.get("settings", {}).get("max_tokens", {})
-    prompts = with_settings(agent, task).prompts
-    limit: int = limits.get(style, getattr(prompts, style).max_tokens)
-    return limit
+    Raises:
+        ImageError: An image cannot be read again.
+    """
+    images = read_images(task, state, allow_fetch=agent.allow_fetch)
+    return _request(agent, style, task, reasoning, images)
 
 
 def task_messages(
     agent: Agent, style: PromptStyle, task: Task, reasoning: str = ""
 ) -> list[BaseMessage]:
-    """The prompt of a call; those about one task share their first part, byte for byte."""
-    prompts = agent.prompts
-    if style == "transfer":
-        instruction = transfer_instruction(prompts, reasoning, task["answer_type"])
-    else:
-        instruction = style_instruction(prompts, style, task["answer_type"])
-    blocks = [image_block(image, allow_fetch=agent.allow_fetch) for image in task["images"]]
-    question = question_text(prompts, task["question"], task["choices"])
-    return build_messages(prompts, blocks, question, instruction)
+    """Return the prompt of a call; those about one task share their first part, byte for byte.
+
+    Raises:
+        ImageError: An image cannot be read again.
+    """
+    return agent_request(agent, style, task, reasoning).messages
 
 
 def with_settings(agent: Agent, task: Task) -> Agent:
-    """The agent, as the run's context wants it."""
-    settings = task.get("settings", {})
+    """Return the agent, as the run's context wants it."""
+    settings = task.get("settings")
+    if not settings:
+        return agent
     if prompts := settings.get("prompts"):
         agent = replace(agent, prompts=load_prompts(prompts))
     if timeout := settings.get("timeout"):
@@ -137,43 +176,152 @@ def with_settings(agent: Agent, task: Task) -> Agent:
 
 
 def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
-    """A call's record: text and answer, tokens and seconds."""
-    text = str(reply.message.text)
-    reason = finish_reason(reply.message)
-    reasons = style in {"explain", "reason"}
-    usage: dict[str, Any] = dict(reply.message.usage_metadata or {})
+    """Return a call's record; the output is parsed here, once, to a typed value."""
+    cut = None
+    text = reply.text
+    if style in {"explain", "reason"} and text:
+        reasoning = cut_reasoning(text, reply.finish_reason)
+        cut = reasoning.cut
+        # Unfinished thoughts name many values: only what is called the answer is read.
+        if cut:
+            called = re.search(r"\banswer\W{0,4}(:|is\b)", reasoning.text, re.IGNORECASE)
+            text = reasoning.text if called else ""
+    answer = parse(text, task["answer_type"], task["choices"], task["question"])
+    read = answer.value is not None
     call: ModelCall = {
         "role": role,
         "style": style,
-        "text": text,
-        "answer": None,
+        "text": reply.text,
+        "answer": answer.shown if read else None,
+        "value": plain_value(answer),
+        "unit": answer.unit if read else "",
         "kind": task["answer_type"],
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "cached_tokens": usage.get("input_token_details", {}).get("cache_read"),
+        "input_tokens": reply.input_tokens,
+        "output_tokens": reply.output_tokens,
+        "cached_tokens": reply.cached_tokens,
         "seconds": reply.seconds,
-        "finish_reason": reason,
-        "cut": cut_reasoning(text, reason).cut if reasons else None,
+        "finish_reason": reply.finish_reason,
+        "cut": cut,
         "error": reply.error,
+        "cached": reply.cached,
     }
-    said = reply.message.response_metadata
-    if "drafted_tokens" in said:
-        call["drafted_tokens"] = said["drafted_tokens"]
-        call["accepted_tokens"] = said["accepted_tokens"]
-    answer = read_answer(call, task)
-    call["answer"] = None if answer.value is None else answer.shown
+    if reply.drafted_tokens is not None:
+        call["drafted_tokens"] = reply.drafted_tokens
+        call["accepted_tokens"] = reply.accepted_tokens or 0
     return call
 
 
-def read_answer(call: ModelCall, task: Task) -> Answer:
-    """The answer in a call's text; an abstention if the call failed or its text holds none.
+def plain_value(answer: Answer) -> Value:
+    """Return an answer's value as plain data."""
+    return list(answer.value) if isinstance(answer.value, tuple) else answer.value
 
-    Unfinished thoughts name many values: from a reasoning that was cut, only what is called the
-    answer is read.
+
+def read_answer(call: ModelCall) -> Answer:
+    """Return the answer of a call; nothing is parsed again."""
+    value = call["value"]
+    return Answer(
+        kind=call["kind"],
+        value=tuple(value) if isinstance(value, list) else value,
+        text=call["answer"] or "",
+        unit=call["unit"],
+    )
+
+
+def accept_rate(calls: Iterable[ModelCall]) -> float | None:
+    """Return the share of drafted tokens that are in the outputs; None if none was drafted."""
+    drafted = accepted = 0
+    for call in calls:
+        drafted += call.get("drafted_tokens", 0)
+        accepted += call.get("accepted_tokens", 0)
+    return accepted / drafted if drafted else None
+
+
+def with_draft(agent: Agent, draft: Agent) -> Agent:
+    """Return an agent with another one's model as draft model: the same outputs, found otherwise.
+
+    Raises:
+        ConfigError: The two models cannot do that.
     """
-    text = call["text"]
-    if call["cut"] in {"length", "loop"}:
-        text = cut_reasoning(text).text
-        if not re.search(r"\banswer\W{0,4}(:|is\b)", text, re.IGNORECASE):
-            text = ""
-    return parse(text, task["answer_type"], task["choices"], task["question"])
+    if reason := why_no_draft(agent.model, draft.model):
+        raise ConfigError(reason)
+    (model,) = chat_models(draft.model)
+    return replace(agent, draft=model)
+
+
+def why_no_draft(model: ChatModel, draft: ChatModel, *, files: bool = False) -> str | None:
+    """Return why one model cannot draft for another one, in one sentence; None if it can.
+
+    Args:
+        model: Whose output is wanted, also in LangChain's wrappers.
+        draft: The draft model. Its wrappers play no part.
+        files: Whether what is stored of both may be read, except for their weights.
+    """
+    drafts = chat_models(draft)
+    if len(drafts) != 1:
+        return "Speculative decoding needs one draft, not a model with fallbacks."
+    for target in chat_models(model):
+        if not isinstance(target, SupportsDraft):
+            because = getattr(type(target), "no_draft_because", "")
+            return (
+                "Speculative decoding needs a large model that takes a draft, such as a "
+                f"ChatTransformers; {type(target).__name__} takes none"
+                f"{f', because {because}' if because else ''}."
+            )
+        try:
+            target.check_draft(drafts[0], files=files)
+        except ModelError as error:
+            return str(error)
+    return None
+
+
+def check_chat_model(model: Any, name: str) -> None:
+    """Refuse what is no chat model.
+
+    Raises:
+        ConfigError: With the argument's name and what it is.
+    """
+    if chat_models(model):
+        return
+    given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    raise ConfigError(
+        f"`{name}` must be a chat model (also one with .bind, .with_config, .with_retry or "
+        f".with_fallbacks), not {given}."
+    )
+
+
+def check_timeout(timeout: Any) -> None:
+    """Refuse what is no number of seconds.
+
+    Raises:
+        ConfigError: Not a number, or none that a call could meet.
+    """
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is None or (number and 0 < timeout < float("inf")):
+        return
+    raise ConfigError(
+        f"`timeout` must be a number of seconds above 0, or None for no limit, not {timeout!r}."
+    )
+
+
+def _request(
+    agent: Agent, style: PromptStyle, task: Task, reasoning: str, images: Sequence[Any]
+) -> Request:
+    agent = with_settings(agent, task)
+    prompts = agent.prompts
+    if style == "transfer":
+        instruction = transfer_instruction(prompts, reasoning, task["answer_type"])
+    else:
+        instruction = style_instruction(prompts, style, task["answer_type"])
+    question = question_text(prompts, task["question"], task["choices"])
+    blocks = [image.block for image in images]
+    limits = task.get("settings", {}).get("max_tokens", {})
+    return Request(
+        model=agent.model,
+        role=agent.role,
+        style=style,
+        messages=build_messages(prompts, blocks, question, instruction),
+        images=[image["digest"] for image in task["images"]],
+        max_tokens=limits.get(style) or getattr(prompts, style).max_tokens,
+        timeout=agent.timeout,
+        draft=agent.draft,
+    )

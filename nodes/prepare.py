@@ -1,103 +1,120 @@
-"""The first step: reads the input, checks it, and makes it plain data.
+"""The first node: reads the input, checks it, and makes it plain data.
 
-It also resets every key of the former run: on a thread with a checkpointer they would still be
+Each image is resolved and decoded here, once; the hash of its content is its name from here on. The
+node also resets every key of the former run: on a thread with a checkpointer they would still be
 there, and answer the next question.
 """
 
-import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, get_args
-from urllib.parse import urlparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from langgraph.runtime import Runtime
+from langgraph.runtime import get_runtime
+from PIL import Image
 
 from ..answers import AnswerType, infer_answer_type, split_choices
-from ..models.images import ImageError, image_reference, load_image
-from .asked_message import message_pictures, message_question
-from .context import MAIContext, read_context, run_settings
-from .errors import MAIInputError
+from ..models.images import (
+    DecodedImage,
+    ImageError,
+    block_image,
+    cached_image,
+    describe,
+    image_reference,
+    is_image_block,
+    load_image,
+)
+from .caller import Node, Steps
 from .prompts import LETTERS
-from .state import CallKey, RunState, Settings, Task
-from .step import Update
+from .settings import read_context, run_settings
+from .state import (
+    CallKey,
+    ImageReference,
+    MAIInputError,
+    RunState,
+    Settings,
+    Task,
+)
 
-
-class PrepareStep(Protocol):
-    """A step that reads the run's context."""
-
-    def __call__(self, state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
-        """Return what the step writes."""
-        ...
+_WRITTEN: tuple[str, ...] = (
+    *get_args(CallKey),
+    *("direct_verdict", "reasoning_verdict", "review"),
+    *("answer", "value", "route", "fallback", "calls"),
+)
+"""Every key that a run writes."""
 
 
 def prepare(
-    *,
-    allow_fetch: bool = False,
-    digest: bool = False,
-    name_run: Callable[[], str] | None = None,
-    check_settings: Callable[[Settings], None] | None = None,
-) -> PrepareStep:
-    """Make the step. It also reads the run's context, and puts its settings into the task.
+    *, allow_fetch: bool = False, check_settings: Callable[[Settings], None] | None = None
+) -> Node:
+    """Make the node. It also reads the run's context, and puts its settings into the task.
 
     Args:
-        allow_fetch: Whether http(s) images may be fetched; they are fetched once, here.
-        digest: Whether to hash the images' pixels, for cache keys.
-        name_run: Gives the run a name, by which a reasoning that begins early is found.
+        allow_fetch: Whether http(s) images may be fetched.
         check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
     """
 
-    def step(state: RunState, *, runtime: Runtime[MAIContext]) -> Update:
-        context = read_context(runtime.context)
+    def steps(state: RunState) -> Steps:
+        context = read_context(get_runtime().context)
         if (state.get("answer_type") or "auto") == "auto":
             state = {**state, "answer_type": context.answer_type}
         settings = run_settings(context)
         if check_settings:
             check_settings(settings)
-        task = read_task(state, allow_fetch=allow_fetch, digest=digest)
+        task, data = yield partial(_read, state, allow_fetch)
         if settings:
             task["settings"] = settings
-        named = {"overlap": name_run()} if name_run else {}
-        return {**_fresh_run(), **named, "task": task}
+        written = {key: None for key in _WRITTEN if state.get(key) is not None}
+        return {**written, "task": task, **({"image_data": data} if data else {})}
 
-    return step
+    return Node("prepare", steps)
 
 
-def read_task(state: RunState, *, allow_fetch: bool = False, digest: bool = False) -> Task:
-    """What is asked, from `question` and `images` or from the last human message.
+def read_task(state: RunState, *, allow_fetch: bool = False) -> Task:
+    """Read the question from `question` and `images` or from the last human message.
 
     A `question` goes before the messages, and `images` before the images of the message. Without
-    `images`, those of the last message count too if it is a human one (asked together with the
+    `images`, those of the last message count too if it is a human one (sent together with the
     question); a message further back belongs to an earlier turn.
 
     Raises:
         MAIInputError: No question, or something about the input that a person must change.
     """
+    return _read(state, allow_fetch)[0]
+
+
+def read_images(
+    task: Task, state: RunState | None = None, *, allow_fetch: bool = False
+) -> list[DecodedImage]:
+    """Return a task's images: decoded already, or read again where they came from.
+
+    Args:
+        task: What `read_task` returned.
+        state: The run's state, for images inside it.
+        allow_fetch: Whether http(s) images may be fetched.
+
+    Raises:
+        ImageError: An image is gone, or is another one by now.
+    """
+    return [
+        cached_image(image["digest"]) or _encoded(_read_again(image, state or {}, allow_fetch))
+        for image in task["images"]
+    ]
+
+
+def _read(state: RunState, allow_fetch: bool) -> tuple[Task, dict[str, str]]:
+    """Return the task, and the images that came as data, by digest."""
     message = _human_message(state)
     question = _question(state, message)
-    references = _references(state, message)
-    pictures = [_checked(reference, allow_fetch) for reference in references]
+    references, data = _images(state, message, allow_fetch)
     question, choices, answer_type = _choices_and_type(state, question)
-    return {
+    task: Task = {
         "question": question,
-        "images": [reference for reference, _ in pictures],
+        "images": references,
         "choices": choices,
         "answer_type": answer_type,
-        "digests": [_digest(picture) for _, picture in pictures] if digest else [],
     }
-
-
-def _fresh_run() -> Update:
-    """Every key that a run writes, empty."""
-    keys = (
-        *get_args(CallKey),
-        "direct_verdict",
-        "reasoning_verdict",
-        "review",
-        "answer",
-        "route",
-        "fallback",
-    )
-    return {**dict.fromkeys(keys), "calls": []}
+    return task, data
 
 
 def _human_message(state: RunState) -> HumanMessage | None:
@@ -108,10 +125,10 @@ def _human_message(state: RunState) -> HumanMessage | None:
 
 
 def _question(state: RunState, message: HumanMessage | None) -> str:
-    given = state.get("question")
+    given: Any = state.get("question")
     if given is not None and not isinstance(given, str):
         raise MAIInputError(f"`question` must be a text, not {_kind(given)}.")
-    question = given if given is not None else message_question(message) if message else None
+    question = given if given is not None else _message_text(message) if message else None
     if question is None:
         raise MAIInputError(
             "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
@@ -122,33 +139,123 @@ def _question(state: RunState, message: HumanMessage | None) -> str:
     return question.strip()
 
 
-def _references(state: RunState, message: HumanMessage | None) -> list[str]:
+def _message_text(message: HumanMessage) -> str:
+    """Return the texts of a message; two that touch are parted by a line break.
+
+    Raises:
+        MAIInputError: The message holds something that no agent would see: a video, a document.
+    """
+    if isinstance(message.content, str):
+        return message.content
+    question = ""
+    for block in message.content:
+        text = _block_text(block)
+        touching = question and text and not (question[-1].isspace() or text[0].isspace())
+        question += "\n" + text if touching else text
+    return question
+
+
+def _block_text(block: Any) -> str:
+    """Return a block's text, empty for an image."""
+    if isinstance(block, str):
+        return block
+    if is_image_block(block):
+        return ""
+    if isinstance(block, Mapping):
+        kind = block.get("type")
+        text = block.get("text")
+        # input_text: OpenAI's Responses API; no type: Bedrock.
+        if kind in {"text", "input_text", None} and isinstance(text, str):
+            return text
+        if kind == "non_standard":
+            return _block_text(block.get("value"))
+        named = " ".join(str(part) for part in (kind, block.get("mime_type")) if part)
+        named = named or ", ".join(map(str, block)) or "empty"
+    else:
+        named = type(block).__name__
+    raise MAIInputError(
+        f"The message holds a block that cannot be asked about ({named}); give text and images."
+    )
+
+
+def _images(
+    state: RunState, message: HumanMessage | None, allow_fetch: bool
+) -> tuple[list[ImageReference], dict[str, str]]:
     images: Any = state.get("images")
-    if images is None or (isinstance(images, list | tuple) and not images):
-        return message_pictures(message) if message else []
-    if not isinstance(images, list | tuple):
-        images = [images]
+    data: dict[str, str] = {}
     try:
-        return [image_reference(image) for image in images]
+        if images is None or (isinstance(images, list | tuple) and not images):
+            return _message_images(message, allow_fetch) if message else [], data
+        references: list[ImageReference] = []
+        for image in images if isinstance(images, list | tuple) else [images]:
+            decoded, reference = _given_image(image, allow_fetch)
+            if reference is None:
+                reference = f"input:{decoded.digest}"
+                data[decoded.digest] = decoded.base64
+            references.append({"reference": reference, "digest": decoded.digest})
     except ImageError as error:
         raise MAIInputError(str(error)) from error
+    return references, data
 
 
-def _checked(reference: str, allow_fetch: bool) -> tuple[str, Any]:
-    """The picture, decoded once to be sure that it can be; a fetched one is kept as a file."""
-    try:
-        picture = load_image(reference, allow_fetch=allow_fetch)
-        if urlparse(reference).scheme in {"http", "https"}:
-            reference = image_reference(picture)
-    except ImageError as error:
-        raise MAIInputError(str(error)) from error
-    return reference, picture
+def _message_images(message: HumanMessage, allow_fetch: bool) -> list[ImageReference]:
+    _message_text(message)  # refuses what is neither image nor text
+    return [
+        {
+            "reference": f"message:{message.id}/{index}",
+            "digest": _encoded(block_image(cast("Any", block), allow_fetch=allow_fetch)).digest,
+        }
+        for index, block in enumerate(message.content)
+        if is_image_block(block)
+    ]
 
 
-def _digest(picture: Any) -> str:
-    pixels = hashlib.sha256(str((picture.mode, picture.size)).encode())
-    pixels.update(picture.tobytes())
-    return pixels.hexdigest()
+def _given_image(image: Any, allow_fetch: bool) -> tuple[DecodedImage, str | None]:
+    """Return an image of `images` with its absolute path or URL; with None where it is data."""
+    if isinstance(image, bytes | bytearray | memoryview):
+        image = bytes(image)
+    if isinstance(image, bytes | Image.Image):
+        return _encoded(block_image({"image": image})), None
+    if isinstance(image, str) and image[:5].lower() == "data:":
+        return _encoded(load_image(image)), None
+    reference = image_reference(image, "")  # of a path or URL: no file is written
+    return _encoded(load_image(reference, allow_fetch=allow_fetch)), reference
+
+
+def _encoded(image: DecodedImage) -> DecodedImage:
+    """Return an image with its base64 made, which model nodes then find ready."""
+    _ = image.base64
+    return image
+
+
+def _read_again(image: ImageReference, state: RunState, allow_fetch: bool) -> DecodedImage:
+    """Read an image that is decoded no more, or was decoded in another process."""
+    kind, _, name = image["reference"].partition(":")
+    if kind == "input":
+        data = (state.get("image_data") or {}).get(image["digest"])
+        decoded = block_image({"type": "image", "base64": data}) if data else None
+    elif kind == "message":
+        block = _message_block(state, *name.rsplit("/", 1))
+        decoded = block_image(block, allow_fetch=allow_fetch) if block else None
+    else:
+        decoded = load_image(image["reference"], allow_fetch=allow_fetch)
+        if decoded.digest != image["digest"]:
+            raise ImageError(
+                f"The image {describe(image['reference'])} was changed while the run was under "
+                "way; ask the question again."
+            )
+    if decoded is None:
+        raise ImageError(
+            f"The image {image['reference']} is no longer in this run's state; send it again."
+        )
+    return decoded
+
+
+def _message_block(state: RunState, identifier: str, index: str) -> Any:
+    for message in state.get("messages") or []:
+        if message.id == identifier and len(message.content) > int(index):
+            return message.content[int(index)]
+    return None
 
 
 def _choices_and_type(state: RunState, question: str) -> tuple[str, list[str], AnswerType]:
@@ -162,7 +269,7 @@ def _choices_and_type(state: RunState, question: str) -> tuple[str, list[str], A
         choices = _checked_choices(found)
     if wanted == "auto":
         return question, choices, infer_answer_type(question, choices)
-    return question, choices, wanted  # type: ignore[return-value]
+    return question, choices, cast("AnswerType", wanted)
 
 
 def _checked_choices(choices: Any) -> list[str]:

@@ -20,7 +20,7 @@ _REASONING = "{reasoning}"
 
 
 def question_text(prompts: PromptsConfig, question: str, choices: Sequence[str] = ()) -> str:
-    """The question and its choices: the part of the text that all prompts share.
+    """Return the question and its choices: the part of the text that all prompts share.
 
     Ends with a line break, so that the tokens before the instruction do not depend on it.
     """
@@ -33,12 +33,12 @@ def question_text(prompts: PromptsConfig, question: str, choices: Sequence[str] 
 
 
 def style_instruction(prompts: PromptsConfig, style: Style, answer_type: str) -> str:
-    """The last part of a prompt in one style (S, E or R)."""
+    """Return the last part of a prompt in one style (S, E or R)."""
     return _with_hint(prompts, getattr(prompts, style).instruction, answer_type)
 
 
 def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: str) -> str:
-    """The last part of a prompt that hands over a finished reasoning and asks for the answer."""
+    """Return the last part of a prompt that transfers a reasoning and asks for the answer."""
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
     return instruction.replace(_REASONING, reasoning.strip())
 
@@ -46,7 +46,7 @@ def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: st
 def reasoning_span(
     prompts: PromptsConfig, question: str, reasoning: str, answer_type: str
 ) -> tuple[int, int]:
-    """Where a reasoning stands in the text of the prompt that hands it over, as (start, end).
+    """Return where a reasoning stands in the text of the prompt that transfers it: (start, end).
 
     Args:
         prompts: The texts around a question.
@@ -62,11 +62,11 @@ def reasoning_span(
 def build_messages(
     prompts: PromptsConfig, image_blocks: Sequence[dict[str, Any]], question: str, instruction: str
 ) -> list[BaseMessage]:
-    """The messages of one model call.
+    """Return the messages of one model call.
 
     Args:
         prompts: The texts around the question.
-        image_blocks: LangChain content blocks, one an image, in order.
+        image_blocks: LangChain content blocks, one per image, in order.
         question: What `question_text` returned.
         instruction: What `style_instruction` or `transfer_instruction` returned.
     """

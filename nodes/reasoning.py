@@ -1,5 +1,12 @@
-"""Where a reasoning is cut before it is read by a model again."""
+"""Where a reasoning is cut before a model reads it: after a loop's first pass, or from its front.
 
+A reasoning that exceeds a model's context is shortened from its front. Its end is what matters
+most: there, what was seen has become an answer.
+"""
+
+import math
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,15 +15,25 @@ Cut = Literal["length", "loop"]
 _PASSES = 3
 _LOOP_CHARACTERS = 80
 
+TRIES = 6
+"""How often a reasoning is shortened before the call is given up."""
+
+_NEAR = 200
+_LINE_END = re.compile(r"\n\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_WORD_END = re.compile(r"\s+")
+_WORD = re.compile(r"\w")
+_JOINER = "\u200d"
+_ATTACHED = {"Mn", "Mc", "Me", "Sk"}
+
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A reasoning as it is handed on.
+    """A reasoning as it is transferred.
 
     Attributes:
         text: What is worth reading: all of it, or what comes before a loop.
-        cut: None if the model finished; "length" if it hit its limit; "loop" if it went round in
-            circles.
+        cut: None if the model finished; "length" if it hit its limit; "loop" if it repeats.
     """
 
     text: str
@@ -30,7 +47,7 @@ def cut_reasoning(text: str, finish_reason: str | None = None) -> Reasoning:
     (the last pass may be unfinished). Its first pass is kept: until then, it said something new.
 
     Args:
-        text: What the model wrote.
+        text: The output of the model.
         finish_reason: Why it stopped; "length" means that it hit its limit.
     """
     end = _end_of_first_pass(text)
@@ -52,3 +69,98 @@ def _end_of_first_pass(text: str) -> int | None:
         if looped >= _PASSES * period and looped >= _LOOP_CHARACTERS:
             return start + period
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A prompt that was longer than the model's context.
+
+    Attributes:
+        limit: Tokens that the context holds, answer included; None if unknown.
+        length: Tokens of the prompt; None if unknown.
+        answer: Tokens that the answer may have.
+    """
+
+    limit: int | None
+    length: int | None
+    answer: int
+
+
+class Shortening:
+    """A reasoning that is shortened until it fits into a context.
+
+    Attributes:
+        text: The remaining text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tries = 0
+        self._before: tuple[int, int] | None = None
+
+    def shorten(self, refused: TooLong | None) -> bool:
+        """Drop what exceeds the context.
+
+        Where the model tells the prompt's length and its limit, as much goes as is needed, with
+        capacity for the answer; otherwise half of it.
+
+        Args:
+            refused: Why the model did not answer; None if that was not the prompt's length.
+
+        Returns:
+            Whether to call the model again; not if nothing would remain.
+        """
+        if refused is None or self._tries == TRIES:
+            return False
+        self._tries += 1
+        text = without_front(self.text, self._kept(refused))
+        if not _WORD.search(text):
+            return False
+        self.text = text
+        return True
+
+    def _kept(self, refused: TooLong) -> int:
+        """Return how many characters may stay."""
+        characters = len(self.text)
+        if refused.limit is None or refused.length is None:
+            return characters // 2
+        # A token of the reasoning has at least as many characters, for the prompt has other tokens
+        # too; what the former cut took away tells how many it really has.
+        each = characters / refused.length
+        if self._before and self._before[1] > refused.length:
+            each = (self._before[0] - characters) / (self._before[1] - refused.length)
+        self._before = (characters, refused.length)
+        # An answer with little capacity is shorter; a reasoning with none is lost.
+        answer = min(refused.answer, refused.limit // 4)
+        excess = refused.length + answer - refused.limit
+        return characters - max(1, characters // 16, math.ceil(excess * each))
+
+
+def without_front(text: str, kept: int) -> str:
+    """Return the end of a text, from a line's, sentence's or word's beginning if one is near.
+
+    Args:
+        text: Any text.
+        kept: How many characters may be kept; 0 or less for none.
+    """
+    if kept <= 0:
+        return ""
+    start = max(0, len(text) - kept)
+    if start == 0:
+        return text
+    for end in (_LINE_END, _SENTENCE_END, _WORD_END):
+        # From the character before, which may be the end of a line itself.
+        found = end.search(text, start - 1, start + min(_NEAR, kept // 4))
+        if found and found.end() >= start:
+            return text[found.end() :].strip()
+    while start < len(text) and _is_attached(text, start):
+        start += 1
+    return text[start:].strip()
+
+
+def _is_attached(text: str, index: int) -> bool:
+    """Whether a code point is a part of the character before (an accent, a joined emoji)."""
+    return unicodedata.category(text[index]) in _ATTACHED or _JOINER in {
+        text[index],
+        text[index - 1],
+    }

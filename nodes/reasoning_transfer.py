@@ -1,194 +1,236 @@
 """Reasoning transfer: a model reads a finished reasoning, or part of it, and answers directly.
 
-With one model as source and target it is two-stage; it is the same step. A transfer function or a
-selection of tokens that fails costs no answer: the model is not asked, and the failure is recorded
-as that of its call. A reasoning that the target's context has no room for is shortened from its
-front.
+With one model as source and target it is two-stage; it is the same node. A transfer function or a
+selection of tokens that fails costs no answer: the model is not called, and the failure is recorded
+as that of its call. A reasoning that exceeds the target's context is shortened from its front.
 """
 
-import asyncio
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
-from ..configs import SparseTransfer
-from .model_call import aask, ask, record
-from .own_function import failure, refuse_awaitable
-from .reasoning import cut_reasoning
-from .request import Reply
-from .shortening import Shortening
-from .state import ModelCall, Role, RunState, Selection, Task
-from .step import ModelStep, Selecting, Update, emit
-from .transfer_option import HandOver, TransferOption
+from ..configs import ConfigError, SparseTransfer
+from ..models.capabilities import SupportsAttention
+from .call_cache import CallCache
+from .caller import MODEL_RETRY, ChatModel, Effect, Node, Reply, Steps, emit, supports_attention
+from .model_call import Agent, announce, ask, record
+from .reasoning import Shortening, cut_reasoning
+from .sparse_transfer import TokenSelector
+from .state import MAIInputError, ModelCall, Role, RunState, Selection, Settings
+from .verification import callback_failure, check_callback, refuse_awaitable
+
+Transfer = Literal["full", "sparse"] | SparseTransfer | Callable[[str], str]
+
+AttentionModel = SupportsAttention | ChatModel
+"""A model that supports attention, also one in LangChain's wrappers."""
+
+TransferMethod = Literal["full"] | SparseTransfer | Callable[[str], str]
+"""How a run transfers a reasoning."""
 
 
-def reasoning_transfer(source: Role, option: TransferOption) -> ModelStep:
-    """Make the step.
+@dataclass(frozen=True, slots=True)
+class TransferOption:
+    """How one node transfers reasonings.
+
+    Attributes:
+        transfer: How, unless a run's context says otherwise.
+        selector: Selects tokens, where the transfer is sparse; it knows who reads them.
+    """
+
+    transfer: TransferMethod
+    selector: TokenSelector
+
+    @classmethod
+    def read(
+        cls, transfer: Transfer, selector: AttentionModel | None, *, reader: Agent, small: Agent
+    ) -> "TransferOption":
+        """Check the options together.
+
+        Args:
+            transfer: As for `create_mai`.
+            selector: Who gives the attention; None for the reader itself.
+            reader: Who reads the reasonings.
+            small: The small agent.
+
+        Raises:
+            ConfigError: No such transfer, a selector that gives no attention, or sparse transfer
+                where nobody gives the attention that it needs.
+        """
+        check_transfer(transfer)
+        check_selector(selector)
+        tokens = TokenSelector(
+            reader=reader,
+            attends=supports_attention(reader.model if selector is None else selector),
+            small=supports_attention(small.model),
+        )
+        wanted = SparseTransfer() if transfer == "sparse" else transfer
+        if isinstance(wanted, SparseTransfer):
+            tokens.check(wanted)
+        return cls(wanted, tokens)
+
+    def wanted(self, settings: Settings) -> TransferMethod:
+        """Return how a run transfers its reasoning."""
+        own, chosen = self.transfer, settings.get("transfer")
+        if chosen == "full" or (chosen is None and not isinstance(own, SparseTransfer)):
+            return chosen or own
+        former = own if isinstance(own, SparseTransfer) else SparseTransfer()
+        changed = {"layer": settings.get("sparse_layer"), "share": settings.get("sparse_share")}
+        given = {name: value for name, value in changed.items() if value is not None}
+        return former.model_copy(update=given)
+
+    def check_settings(self, settings: Settings) -> None:
+        """Refuse settings of a run that its graph has no use for.
+
+        Raises:
+            MAIInputError: Sparse transfer where nobody gives the attention that it needs, or its
+                settings where the transfer is not sparse.
+        """
+        wanted = self.wanted(settings)
+        if isinstance(wanted, SparseTransfer):
+            try:
+                self.selector.check(wanted)
+            except ConfigError as error:
+                raise MAIInputError(
+                    f"The setting 'transfer' cannot be 'sparse' in this graph: {error}"
+                ) from error
+        elif names := [name for name in ("sparse_layer", "sparse_share") if name in settings]:
+            raise MAIInputError(
+                f"The setting {names[0]!r} is for sparse transfer, and this run's is not sparse: "
+                "set 'transfer' to 'sparse' too, or leave it out."
+            )
+
+
+def check_transfer(transfer: Any) -> None:
+    """Refuse what does not say how a reasoning is transferred.
+
+    Raises:
+        ConfigError: Neither "full", "sparse", a `SparseTransfer` nor a function, or an async one.
+    """
+    if isinstance(transfer, SparseTransfer) or transfer in ("full", "sparse"):
+        return
+    if not callable(transfer) or transfer is SparseTransfer:
+        raise ConfigError(
+            '`transfer` must be "full", "sparse", a SparseTransfer or a function from a reasoning '
+            f"to a text, not {transfer!r}."
+        )
+    check_callback(transfer, "transfer")
+
+
+def check_selector(selector: Any) -> None:
+    """Refuse what gives no attention.
+
+    Raises:
+        ConfigError: Neither None nor a model that supports attention.
+    """
+    if selector is None or supports_attention(selector):
+        return
+    is_class = isinstance(selector, type)
+    given = f"the class {selector.__name__}" if is_class else type(selector).__name__
+    raise ConfigError(
+        f"`selector` must be a model that gives attention, such as a ChatTransformers, not {given}."
+    )
+
+
+def reasoning_transfer(
+    source: Role, option: TransferOption, cache: CallCache | None = None
+) -> Node:
+    """Make the node.
 
     Args:
         source: Whose reasoning is read; the state holds it.
-        option: What is handed over of it, and who reads that and answers, in style S.
+        option: What of it is transferred, and who reads that and answers, in style S.
+        cache: Where model calls are stored.
     """
-    target = option.reader
+    target = option.selector.reader
     source_key: Literal["small_reason", "large_reason"] = (
         "small_reason" if source == "small" else "large_reason"
     )
-    key = f"{target.role}_transfer"
 
-    def wanted(state: RunState) -> HandOver:
-        return option.wanted(state["task"].get("settings", {}))
-
-    def quotes(state: RunState) -> str:
-        call = state.get(source_key)
-        return _handed_over(call, wanted(state)).text if call else ""
-
-    def selects(state: RunState) -> Selecting | None:
-        sparse = wanted(state)
-        if not isinstance(sparse, SparseTransfer):
-            return None
-        return sparse, option.selector.asked(sparse)
-
-    def begin(state: RunState) -> "_Transfer | ModelCall | None":
-        """The transfer; a failed call if there cannot be one; None without a reasoning."""
+    def steps(state: RunState) -> Steps:
+        announce("reasoning_transfer", target, "transfer")
         call = state[source_key]
-        if call is None or not call["text"].strip():
-            return None
-        handed = _handed_over(call, how := wanted(state))
-        if handed.error:
-            return record(target.role, "transfer", Reply(0.0, error=handed.error), state["task"])
-        sparse = how if isinstance(how, SparseTransfer) else None
-        return _Transfer(call, source, target.role, Shortening(handed.text), sparse)
+        transferred = call and (yield from _transfer(source, call, option, state))
+        return {f"{target.role}_transfer": transferred}
 
-    def run(state: RunState, config: RunnableConfig) -> Update:
-        transfer, task = begin(state), state["task"]
-        if not isinstance(transfer, _Transfer):
-            return {key: transfer}
-        select = option.selector.select
-        while transfer.goes_on():
-            left = transfer.left.text
-            selected = select(transfer.sparse, task, left) if transfer.sparse else None
-            if (text := transfer.hand_over(selected)) is not None:
-                transfer.replies.append(ask(target, "transfer", task, config, text))
-        return {key: transfer.call(task)}
-
-    async def arun(state: RunState, config: RunnableConfig) -> Update:
-        transfer, task = await asyncio.to_thread(begin, state), state["task"]
-        if not isinstance(transfer, _Transfer):
-            return {key: transfer}
-        select = option.selector.aselect
-        while transfer.goes_on():
-            left = transfer.left.text
-            selected = await select(transfer.sparse, task, left) if transfer.sparse else None
-            if (text := transfer.hand_over(selected)) is not None:
-                transfer.replies.append(await aask(target, "transfer", task, config, text))
-        return {key: transfer.call(task)}
-
-    return ModelStep(
-        "reasoning_transfer", target, "transfer", run, arun, quotes=quotes, selects=selects
-    )
+    return Node("reasoning_transfer", steps, cache, MODEL_RETRY)
 
 
-@dataclass(slots=True)
-class _Transfer:
-    """A reasoning on its way to its reader: tries, each with less of it, until one fits.
-
-    Attributes:
-        reasoning: The call that wrote it.
-        source: Who wrote it.
-        target: Who reads it.
-        left: What is left of it.
-        sparse: How tokens of that are selected; None if all are handed over.
-        replies: What came of each try.
-        selections: What was selected, if tokens were.
-    """
-
-    reasoning: ModelCall
-    source: Role
-    target: Role
-    left: Shortening
-    sparse: SparseTransfer | None
-    replies: list[Reply] = field(default_factory=list)
-    selections: list[Selection] = field(default_factory=list)
-
-    def goes_on(self) -> bool:
-        """Whether the model is asked, for the first time or with the end of the reasoning only."""
-        return not self.replies or self.left.shorten(self.replies[-1].too_long)
-
-    def hand_over(self, selected: Selection | Reply | None) -> str | None:
-        """What the model is to read, which watchers are told; None if a selection failed.
-
-        Args:
-            selected: What was selected of what is left, or why nothing was; None if all of it is
-                handed over.
-        """
-        if isinstance(selected, Reply):
-            self.replies.append(selected)
-            return None
-        text, tokens = self.left.text, {}
-        if selected is not None:
-            self.selections.append(selected)
+def _transfer(
+    source: Role, call: ModelCall, option: TransferOption, state: RunState
+) -> Generator[Effect, Any, ModelCall | None]:
+    """Transfer a reasoning, with less of it at each try, until it fits; None if there is none."""
+    if not call["text"].strip():
+        return None
+    target, task = option.selector.reader, state["task"]
+    method = option.wanted(task.get("settings", {}))
+    sparse = method if isinstance(method, SparseTransfer) else None
+    reasoning = cut_reasoning(call["text"], call["finish_reason"]).text
+    if callable(method):
+        try:
+            reasoning = _checked_text((yield partial(method, reasoning)))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
+            reply = Reply(0.0, error=callback_failure("transfer", error))
+            return record(target.role, "transfer", reply, task)
+    left = Shortening(reasoning)
+    replies: list[Reply] = []
+    selections: list[Selection] = []
+    while not replies or left.shorten(replies[-1].too_long):
+        text = left.text
+        if sparse:
+            selected = yield from option.selector.select(sparse, task, state, text)
+            if isinstance(selected, Reply):
+                replies.append(selected)
+                continue
+            selections.append(selected)
             text = selected["text"]
-            tokens = {name: selected[name] for name in ("kept_tokens", "reasoning_tokens")}
         emit(
             {
                 "event": "reasoning_transfer",
-                "source": self.source,
-                "target": self.target,
-                "cut": "front" if self.replies else self.reasoning["cut"],
+                "source": source,
+                "target": target.role,
+                "cut": "front" if replies else call["cut"],
                 "characters": len(text),
-                "characters_written": len(self.reasoning["text"]),
-                **tokens,
+                "characters_written": len(call["text"]),
+                **({key: selections[-1][key] for key in _COUNTS} if sparse else {}),
             }
         )
-        return text
+        replies.append((yield from ask(target, "transfer", task, state, text)))
+    seconds = sum(reply.seconds for reply in replies)
+    seconds += sum(selection["seconds"] for selection in selections)
+    answered = record(target.role, "transfer", replace(replies[-1], seconds=seconds), task)
+    if not answered["error"]:
+        if len(replies) > 1:
+            answered["cut"] = "front"
+        if selections:
+            answered["selection"] = _with_all_costs(selections)
+    return answered
 
-    def call(self, task: Task) -> ModelCall:
-        """The record of the last try, with what all of them cost."""
-        asked = sum(reply.seconds for reply in self.replies)
-        selecting = sum(selection["seconds"] for selection in self.selections)
-        reply = replace(self.replies[-1], seconds=asked + selecting)
-        call = record(self.target, "transfer", reply, task)
-        if len(self.replies) > 1 and not call["error"]:
-            call["cut"] = "front"
-        if self.selections and not call["error"]:
-            call["selection"] = _with_all_costs(self.selections)
-        return call
+
+_COUNTS: tuple[Literal["kept_tokens", "reasoning_tokens"], ...] = (
+    "kept_tokens",
+    "reasoning_tokens",
+)
+
+
+def _checked_text(text: Any) -> str:
+    refuse_awaitable(text)
+    if not isinstance(text, str):
+        raise TypeError(f"it returned {type(text).__name__}, not a text")
+    if not text.strip():
+        raise ValueError("it returned an empty text")
+    return text
 
 
 def _with_all_costs(selections: list[Selection]) -> Selection:
-    """The last of several selections, with what all of them cost."""
+    """Return the last of several selections, with what all of them cost."""
     return {
         **selections[-1],
         "input_tokens": sum(one["input_tokens"] for one in selections),
         "cached_tokens": sum(one["cached_tokens"] for one in selections),
         "seconds": sum(one["seconds"] for one in selections),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _HandedOver:
-    """A text to be read, or one sentence that says why there is none."""
-
-    text: str
-    error: str | None = None
-
-
-def _handed_over(call: ModelCall, how: HandOver) -> _HandedOver:
-    """A reasoning without its loop, and after a transfer of the user's own."""
-    reasoning = cut_reasoning(call["text"], call["finish_reason"]).text
-    if not callable(how):
-        return _HandedOver(reasoning)
-    try:
-        text: Any = how(reasoning)
-        refuse_awaitable(text)
-        if not isinstance(text, str):
-            raise TypeError(f"it returned {type(text).__name__}, not a text")
-        if not text.strip():
-            raise ValueError("it returned an empty text")
-        return _HandedOver(text)
-    except GraphBubbleUp:
-        raise
-    except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
-        return _HandedOver("", failure("transfer", error))

@@ -1,4 +1,4 @@
-"""The last step: which answer stands, how far the run went, and what it cost."""
+"""The last node: which answer stands, how far the run went, and what it cost."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -8,16 +8,26 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
-from .errors import MAIError
-from .state import CallKey, Fallback, ModelCall, Route, RunState, Selection, Task
-from .step import PlainStep, Update, emit
+from .caller import Node, Update, emit
+from .model_call import plain_value
+from .state import (
+    CallKey,
+    Fallback,
+    MAIError,
+    ModelCall,
+    Route,
+    RunState,
+    Selection,
+    Task,
+    Value,
+)
 
 Calls = Mapping[CallKey, ModelCall]
 
 _IN_ORDER: tuple[CallKey, ...] = get_args(CallKey)
 
-# Whose answer stands in, best first, where the step that should have answered could not.
-_STAND_INS: tuple[CallKey, ...] = (
+# Whose answer is the fallback, best first, where the node that should have answered could not.
+_FALLBACKS: tuple[CallKey, ...] = (
     "large_direct",
     "small_reason",
     "small_direct",
@@ -27,19 +37,20 @@ _STAND_INS: tuple[CallKey, ...] = (
 )
 
 
-def respond(name: str) -> PlainStep:
-    """Make the step.
+def respond(name: str) -> Node:
+    """Make the node.
 
     Args:
-        name: The answering message's name.
+        name: The name of the answering message.
     """
 
-    def step(state: RunState) -> Update:
+    def answer(state: RunState) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
-        answer, fallback = _answer(calls, key)
+        answer, value, fallback = _answer(calls, key)
         if (reviewed := state.get("review")) is not None:
-            answer, fallback = _as_written(reviewed, state["task"]), "review"
+            answer, value = _as_written(reviewed, state["task"])
+            fallback = "review"
         elif route == "direct" and len(calls) > 1 and state["direct_verdict"] != "agree":
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
@@ -53,13 +64,15 @@ def respond(name: str) -> PlainStep:
         )
         return {
             "answer": answer,
+            "value": value,
             "route": route,
             "fallback": fallback,
             "calls": list(calls.values()),
             "messages": [message],
+            **({"image_data": {}} if state.get("image_data") else {}),
         }
 
-    return step
+    return Node("respond", answer)
 
 
 def _calls(state: RunState) -> Calls:
@@ -70,8 +83,8 @@ def _calls(state: RunState) -> Calls:
 
 
 def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
-    """The route, and the call that answers on it."""
-    last = [key for key in calls if not key.endswith(("_judgement", "_overlap"))][-1]
+    """Return the route, and the call that answers on it."""
+    last = [key for key in calls if not key.endswith("_judgement")][-1]
     if last.endswith("_transfer"):
         return "transferred", last
     if last.endswith(("_reason", "_explain")):
@@ -79,28 +92,27 @@ def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
     return "direct", "large_direct" if "large_direct" in calls else last
 
 
-def _answer(calls: Calls, key: CallKey) -> tuple[str, Fallback | None]:
-    """The answer of `key`, or what stands in for it, with its name."""
-    answer = calls[key]["answer"]
-    if answer is not None:
-        return answer, None
-    for stand_in in _STAND_INS:
-        if stand_in in calls and (answer := calls[stand_in]["answer"]) is not None:
-            return answer, stand_in
-    texts = [calls[key]["text"], *(calls[k]["text"] for k in _STAND_INS if k in calls)]
-    return next((text.strip() for text in texts if text.strip()), ""), "raw_text"
+def _answer(calls: Calls, key: CallKey) -> tuple[str, Value, Fallback | None]:
+    """Return the answer of `key`, or its fallback with that one's name."""
+    if (answer := calls[key]["answer"]) is not None:
+        return answer, calls[key]["value"], None
+    for other in _FALLBACKS:
+        if other in calls and (answer := calls[other]["answer"]) is not None:
+            return answer, calls[other]["value"], other
+    texts = [calls[key]["text"], *(calls[k]["text"] for k in _FALLBACKS if k in calls)]
+    return next((text.strip() for text in texts if text.strip()), ""), None, "raw_text"
 
 
-def _as_written(reviewed: str, task: Task) -> str:
-    """A person's answer in the form of the models' ones, or as it is."""
+def _as_written(reviewed: str, task: Task) -> tuple[str, Value]:
+    """Return a person's answer in the form of the models' ones, or as it is."""
     answer = parse(reviewed, task["answer_type"], task["choices"], task["question"])
-    return reviewed if answer.value is None else answer.shown
+    return (reviewed, None) if answer.value is None else (answer.shown, plain_value(answer))
 
 
 def _usage(calls: list[ModelCall]) -> UsageMetadata | None:
-    """Tokens over all calls; None if no model counts them.
+    """Return the tokens of all calls; None if no model counts them.
 
-    Prompts that were read to select tokens count as read, like those of the calls.
+    Prompts that were read to select tokens count like those of the calls.
     """
     if all(call["output_tokens"] is None for call in calls):
         return None

@@ -1,4 +1,4 @@
-"""Where a person may overrule the models, before the reasoning is transferred."""
+"""Human review: a person may overrule the models before the reasoning is transferred."""
 
 import math
 from collections.abc import Mapping
@@ -6,33 +6,33 @@ from typing import Any, Literal
 
 from langgraph.types import interrupt
 
+from .caller import Node, Update, emit
 from .state import RunState
-from .step import PlainStep, Update, emit
 
 
-def review() -> PlainStep:
-    """Make the step. It interrupts the run and shows what both models say.
+def review() -> Node:
+    """Make the node. It interrupts the run and shows both models' answers.
 
     Resumed with a text or a number (`Command(resume="4")`, or `{"answer": "4"}`), that is the
-    answer. Resumed with an empty text or `{"answer": None}`, the run goes on as if nobody had been
-    asked. Resumed with anything else, the run is interrupted again, and `problem` in what it shows
-    says what was wrong.
+    answer. Resumed with an empty text or `{"answer": None}`, the run continues with the transfer.
+    Resumed with anything else, the run is interrupted again, and `problem` in what it shows says
+    what was wrong.
     """
 
-    def step(state: RunState) -> Update:
+    def overrule(state: RunState) -> Update:
         task, small, large = state["task"], state["small_reason"], state["large_direct"]
         shown = {
             "event": "review",
             "question": task["question"],
-            "images": task["images"],
+            "images": [image["reference"] for image in task["images"]],
             "choices": task["choices"],
             "small": small and small["answer"],
             "large": large and large["answer"],
             "reasoning": small and small["text"],
             "problem": None,
         }
-        # Asked again rather than refused: LangGraph keeps what a run was resumed with, so an error
-        # would come back at every try.
+        # Not refused: LangGraph keeps what a run was resumed with, so an error would come back at
+        # every try.
         resumed = interrupt(shown)
         while problem := _problem(resumed):
             resumed = interrupt({**shown, "problem": problem})
@@ -40,21 +40,21 @@ def review() -> PlainStep:
         emit({"event": "stage", "stage": "review", "answer": answer})
         return {"review": answer}
 
-    return step
+    return Node("review", overrule)
 
 
 def after_review(state: RunState) -> Literal["respond", "reasoning_transfer"]:
-    """On to the transfer, unless a person has answered."""
+    """Continue with the transfer, unless a person has answered."""
     return "respond" if state["review"] is not None else "reasoning_transfer"
 
 
 def waits_for_person(result: Mapping[str, Any]) -> bool:
-    """Whether what a graph returned is no answer yet: the run was interrupted."""
+    """Whether a graph's result is no answer yet: the run was interrupted."""
     return "__interrupt__" in result or result.get("route") is None
 
 
 def _given(resumed: Any) -> Any:
-    """The answer as it was given, alone or by its name."""
+    """Return the answer, provided alone or by its name."""
     if isinstance(resumed, Mapping) and set(resumed) == {"answer"}:
         return resumed["answer"]
     return resumed
@@ -77,7 +77,7 @@ def _answer(resumed: Any) -> str | None:
 
 
 def _number(given: Any) -> str | None:
-    """A number as people write it; None for what is none."""
+    """Return a number as people write it; None for what is none."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         return None
     return str(int(given)) if int(given) == given else str(given)

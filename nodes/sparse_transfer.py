@@ -1,13 +1,23 @@
 """Sparse transfer: the tokens of a reasoning that its reader attends to most.
 
 The attention is taken from the very prompt that full transfer would send. By the prefix rule it
-begins like the reader's direct answer, so that pictures and question are not computed again.
+begins like the reader's direct answer, so that images and question are not computed again. Kept is
+the smallest set of tokens that holds a share of it (Section 4.2 and Figure 5 of arXiv 2604.04929);
+other ways to keep as many tokens (`keep`) show what selecting by attention is worth. Weights are
+compared exactly, so that a tie is a tie on every machine, and a share means the decimal that it is
+written as: of five equal weights, 0.8 keeps four.
 """
 
-import asyncio
+import math
+import re
 import time
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from random import Random
+from typing import Any, SupportsFloat
 
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
@@ -15,22 +25,15 @@ from langgraph.errors import GraphBubbleUp
 from ..configs import ConfigError, SparseTransfer
 from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
-from .chat_models import chat_models
-from .kept_text import kept_spans, kept_text
-from .model_call import Agent, agent_request, answer_limit, with_settings
-from .own_function import failure
+from .caller import AttentionPass, Effect, Reply, Request, chat_models, too_long, tried_again
+from .model_call import Agent, agent_request, request_of, with_settings
 from .prompts import question_text, reasoning_span
-from .request import Reply, too_long
-from .retry import tried_again
-from .selection_baselines import (
-    keep_at_random,
-    keep_heaviest,
-    keep_last,
-    keep_sentences,
-    reweighted,
-)
-from .state import Selection, Task
-from .token_selection import Piece, count_tokens, read_pieces, share_held, smallest_set
+from .state import RunState, Selection, Task
+from .verification import callback_failure
+
+Span = tuple[int, int]
+
+_SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +47,263 @@ class TransferPrompt:
     """
 
     messages: list[BaseMessage]
-    span: tuple[int, int]
+    span: Span
     timeout: float | None
 
 
 def transfer_prompt(reader: Agent, task: Task, reasoning: str) -> TransferPrompt:
-    """The prompt that hands a whole reasoning over.
+    """Return the prompt that transfers a whole reasoning.
 
     Args:
         reader: Who will read it.
-        task: What is asked.
+        task: The question.
         reasoning: A finished reasoning; white space around it is left out.
     """
     request = agent_request(reader, "transfer", task, reasoning)
+    return TransferPrompt(request.messages, _span(reader, task, reasoning), request.timeout)
+
+
+def _span(reader: Agent, task: Task, reasoning: str) -> Span:
     prompts = with_settings(reader, task).prompts
     question = question_text(prompts, task["question"], task["choices"])
-    span = reasoning_span(prompts, question, reasoning, task["answer_type"])
-    return TransferPrompt(request.messages, span, request.timeout)
+    return reasoning_span(prompts, question, reasoning, task["answer_type"])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGroup:
+    """Tokens that are kept or dropped together: one, or several that share a character.
+
+    Attributes:
+        start: Where it begins in the reasoning, in characters; the first one begins at 0, and each
+            one where the one before it ends, special tokens left aside.
+        end: Where it ends.
+        tokens: How many tokens it is.
+        weight: Its attention, a whole number in a unit that all groups of a reasoning share.
+    """
+
+    start: int
+    end: int
+    tokens: int
+    weight: int
+
+
+def read_token_groups(
+    length: int,
+    spans: Sequence[tuple[int, int]],
+    special: Sequence[bool],
+    weights: Iterable[SupportsFloat],
+) -> list[TokenGroup]:
+    """Return the groups of a reasoning; special tokens are in none, so that nothing can keep them.
+
+    Characters that a tokenizer gives to no token (white space, often) belong to the group behind
+    them, and those at the end to the last one.
+
+    Args:
+        length: Characters of the reasoning.
+        spans: Start and end of each token, in order.
+        special: Which tokens are special.
+        weights: The attention on each token, 0 or more, of any numeric type.
+
+    Raises:
+        ValueError: A weight that is no such number, spans that do not lie in the reasoning, or
+            more of one than of another.
+    """
+    groups: list[TokenGroup] = []
+    end, joinable = 0, False
+    for (first, last), skipped, weight in zip(spans, special, _exact(weights), strict=True):
+        if not 0 <= first <= last <= length:
+            raise ValueError(f"the token at {first} to {last} is not within {length} characters")
+        start, shares = end, joinable and first < end and first < last
+        end = max(end, last)
+        joinable = not skipped
+        if skipped:
+            continue
+        if shares:
+            before = groups.pop()
+            start, weight = before.start, weight + before.weight  # noqa: PLW2901
+        groups.append(TokenGroup(start, end, before.tokens + 1 if shares else 1, weight))
+    if groups and joinable and end < length:
+        rest = groups.pop()
+        groups.append(TokenGroup(rest.start, length, rest.tokens, rest.weight))
+    return groups
+
+
+def smallest_set(groups: Sequence[TokenGroup], share: float) -> list[int]:
+    """Return the numbers of the fewest groups that hold a share of the weight, in order.
+
+    The heaviest go first, the earlier one of equals. A larger share keeps the same ones and more;
+    1 keeps all, those without weight too. Where none has any weight, nothing tells them apart, and
+    all are kept.
+
+    Args:
+        groups: What `read_token_groups` returned.
+        share: Above 0, at most 1.
+    """
+    wanted = Fraction(str(share))
+    total = sum(group.weight for group in groups)
+    if wanted >= 1 or total == 0:
+        return list(range(len(groups)))
+    kept: list[int] = []
+    held = 0
+    for number in heaviest_first(groups):
+        kept.append(number)
+        held += groups[number].weight
+        if held >= wanted * total:
+            break
+    return sorted(kept)
+
+
+def heaviest_first(groups: Sequence[TokenGroup]) -> list[int]:
+    """Return the numbers of all groups by descending weight, the earlier one of equals first."""
+    return sorted(range(len(groups)), key=lambda number: -groups[number].weight)
+
+
+def share_held(groups: Sequence[TokenGroup], kept: Iterable[int]) -> float:
+    """Return the share of the weight that some groups hold; 1 where there is no weight to hold."""
+    total = sum(group.weight for group in groups)
+    held = sum(groups[number].weight for number in kept)
+    return float(Fraction(held, total)) if total else 1.0
+
+
+def count_tokens(groups: Sequence[TokenGroup], kept: Iterable[int]) -> int:
+    """Return how many tokens some groups are."""
+    return sum(groups[number].tokens for number in kept)
+
+
+def _exact(weights: Iterable[SupportsFloat]) -> list[int]:
+    """Floats as whole multiples of their smallest common unit."""
+    values = [float(weight) for weight in weights]
+    if wrong := [value for value in values if not math.isfinite(value) or value < 0]:
+        raise ValueError(
+            f"the attention on {len(wrong)} of its {len(values)} tokens is no weight "
+            f"(the first is {wrong[0]}); another dtype of the model may help"
+        )
+    ratios = [value.as_integer_ratio() for value in values]
+    unit = max((denominator for _, denominator in ratios), default=1)
+    return [numerator * (unit // denominator) for numerator, denominator in ratios]
+
+
+def kept_spans(groups: Sequence[TokenGroup], kept: Iterable[int]) -> list[Span]:
+    """Return the spans that some groups cover, in characters, in order, none touching another.
+
+    Args:
+        groups: What `read_token_groups` returned.
+        kept: Numbers of those that are kept, in order.
+    """
+    spans: list[Span] = []
+    for number in kept:
+        start, end = groups[number].start, groups[number].end
+        if spans and spans[-1][1] == start:
+            start = spans.pop()[0]
+        if start < end:
+            spans.append((start, end))
+    return spans
+
+
+def kept_text(text: str, spans: Iterable[Span]) -> str:
+    """Join the spans of a text.
+
+    Spans that adjoin stay joined. Where something was dropped between two, they stand apart: by
+    white space that one of them has there, or else by one space.
+
+    Args:
+        text: The whole reasoning.
+        spans: What `kept_spans` returned.
+    """
+    made = ""
+    for start, end in spans:
+        part = text[start:end]
+        apart = not made or made[-1].isspace() or part[0].isspace()
+        made += part if apart else f" {part}"
+    return made
+
+
+def keep_last(groups: Sequence[TokenGroup], budget: int) -> list[int]:
+    """Keep the end of the reasoning.
+
+    Args:
+        groups: What `read_token_groups` returned.
+        budget: How many tokens may be kept; there must be a group of no more.
+    """
+    return _fill(groups, budget, ([number] for number in reversed(range(len(groups)))))
+
+
+def keep_at_random(groups: Sequence[TokenGroup], budget: int, seed: str) -> list[int]:
+    """Keep any tokens; for one seed always the same."""
+    order = list(range(len(groups)))
+    Random(seed).shuffle(order)
+    return _fill(groups, budget, ([number] for number in order))
+
+
+def keep_heaviest(groups: Sequence[TokenGroup], budget: int) -> list[int]:
+    """Keep the tokens with most weight, the earlier one of equals."""
+    return _fill(groups, budget, ([number] for number in heaviest_first(groups)))
+
+
+def keep_sentences(groups: Sequence[TokenGroup], budget: int, text: str) -> list[int]:
+    """Keep whole sentences, or lines: those with the most weight per token that fit.
+
+    Where not even one fits, the heaviest tokens of the best sentence are kept.
+
+    Args:
+        groups: What `read_token_groups` returned.
+        budget: How many tokens may be kept.
+        text: The reasoning.
+    """
+    sentences = _sentences(groups, text)
+    sentences.sort(key=lambda numbers: -_mean_weight(groups, numbers))
+    if whole := _fill(groups, budget, sentences):
+        return whole
+    best = set(sentences[0]) if sentences else set()
+    order = sorted(heaviest_first(groups), key=lambda number: number not in best)
+    return _fill(groups, budget, ([number] for number in order))
+
+
+def reweighted(groups: Sequence[TokenGroup], others: Sequence[TokenGroup]) -> list[TokenGroup]:
+    """Return the same groups with the weights of another tokenizer's groups of the same text.
+
+    Each of these spreads its weight evenly over its characters.
+    """
+    at_character = [Fraction(0)] * max((group.end for group in [*groups, *others]), default=0)
+    for group in others:
+        size = group.end - group.start
+        at_character[group.start : group.end] = [Fraction(group.weight, size or 1)] * size
+    held = [sum(at_character[group.start : group.end], Fraction(0)) for group in groups]
+    unit = math.lcm(*(weight.denominator for weight in held))
+    return [
+        TokenGroup(group.start, group.end, group.tokens, int(weight * unit))
+        for group, weight in zip(groups, held, strict=True)
+    ]
+
+
+def _fill(groups: Sequence[TokenGroup], budget: int, bundles: Iterable[Sequence[int]]) -> list[int]:
+    """Return the groups of each bundle in turn that fit into the rest of the budget, in order."""
+    kept: list[int] = []
+    for numbers in bundles:
+        tokens = count_tokens(groups, numbers)
+        if tokens <= budget:
+            budget -= tokens
+            kept += numbers
+    return sorted(kept)
+
+
+def _sentences(groups: Sequence[TokenGroup], text: str) -> list[list[int]]:
+    """Return the groups of each sentence by number; a group is where its last character is."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    sentences: dict[int, list[int]] = {}
+    for number, group in enumerate(groups):
+        sentences.setdefault(bisect_left(ends, group.end), []).append(number)
+    return list(sentences.values())
+
+
+def _mean_weight(groups: Sequence[TokenGroup], numbers: Sequence[int]) -> Fraction:
+    weight = sum(groups[number].weight for number in numbers)
+    return Fraction(weight, count_tokens(groups, numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSelector:
-    """Selects what is handed over of a reasoning.
+    """Selects what is transferred of a reasoning.
 
     Attributes:
         reader: Who will read it.
@@ -96,100 +334,78 @@ class TokenSelector:
                 "use another `keep`."
             )
 
-    def asked(self, sparse: SparseTransfer) -> list[SupportsAttention]:
-        """Whose attention is read, in order."""
-        asked = [self.attends, self.small if sparse.keep == "small" else None]
-        return [one for one in asked if one is not None]
-
-    def select(self, sparse: SparseTransfer, task: Task, reasoning: str) -> Selection | Reply:
-        """Select the tokens of a reasoning.
+    def select(
+        self, sparse: SparseTransfer, task: Task, state: RunState, reasoning: str
+    ) -> Generator[Effect, Any, Selection | Reply]:
+        """Select the tokens of a reasoning, as part of a node.
 
         Args:
             sparse: How.
-            task: What is asked.
+            task: The question.
+            state: The run's state.
             reasoning: A finished reasoning.
 
         Returns:
             The selection; if it failed, a reply that says why, and whether the prompt was too long.
-            Failures after which the node is run again come through.
+            Errors after which the node runs again come through.
         """
         start = time.perf_counter()
+        request: Request | None = None
+        models = [self.attends, self.small if sparse.keep == "small" else None]
+        passes: list[Attention] = []
         try:
             self.check(sparse)
-            prompt = transfer_prompt(self.reader, task, reasoning)
-            passes = [
-                one.attention(
-                    prompt.messages,
-                    prompt.span,
-                    layers=_layers(sparse, number),
-                    query=sparse.query,
-                    timeout=prompt.timeout,
+            request = yield from request_of(self.reader, "transfer", task, state, reasoning)
+            span = yield partial(_span, self.reader, task, reasoning)
+            for number, model in enumerate(one for one in models if one is not None):
+                # The small model, second, has other layers, so it takes its default.
+                layers = None if sparse.layer is None or number else [sparse.layer]
+                passes.append(
+                    (
+                        yield AttentionPass(
+                            model,
+                            request.messages,
+                            request.images,
+                            span,
+                            layers,
+                            sparse.query,
+                            request.timeout,
+                        )
+                    )
                 )
-                for number, one in enumerate(self.asked(sparse))
-            ]
-            return _selection(sparse, reasoning.strip(), passes, start)
+            selected: Selection = yield partial(
+                _selection, sparse, reasoning.strip(), passes, start
+            )
+            return selected
         except GraphBubbleUp:
             raise
-        except Exception as error:  # noqa: BLE001  what a model may raise is unknown
-            return self._failed(task, error, start)
-
-    async def aselect(
-        self, sparse: SparseTransfer, task: Task, reasoning: str
-    ) -> Selection | Reply:
-        """`select` for the event loop; cancelled, it gives up its place in the model."""
-        start = time.perf_counter()
-        try:
-            self.check(sparse)
-            prompt = await asyncio.to_thread(transfer_prompt, self.reader, task, reasoning)
-            passes = [
-                await one.aattention(
-                    prompt.messages,
-                    prompt.span,
-                    layers=_layers(sparse, number),
-                    query=sparse.query,
-                    timeout=prompt.timeout,
-                )
-                for number, one in enumerate(self.asked(sparse))
-            ]
-            return await asyncio.to_thread(_selection, sparse, reasoning.strip(), passes, start)
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # noqa: BLE001  what a model may raise is unknown
-            return self._failed(task, error, start)
-
-    def _failed(self, task: Task, error: Exception, start: float) -> Reply:
-        if tried_again(error):
-            raise error
-        sentence = failure("selection of tokens", error)
-        reply = Reply(time.perf_counter() - start, error=sentence)
-        answer = answer_limit(self.reader, "transfer", task)
-        return replace(reply, too_long=too_long(error, answer))
+        except Exception as error:
+            if tried_again(error):
+                raise
+            reason = callback_failure("selection of tokens", error)
+            reply = Reply(time.perf_counter() - start, error=reason)
+            return replace(reply, too_long=too_long(error, request.max_tokens) if request else None)
 
 
 def _kind(agent: Agent) -> str:
     return type(chat_models(agent.model)[0]).__name__
 
 
-def _layers(sparse: SparseTransfer, number: int) -> list[int] | None:
-    """The wanted layer; the small model, asked second, has other ones, so it takes its default."""
-    return None if sparse.layer is None or number else [sparse.layer]
-
-
 def _selection(
     sparse: SparseTransfer, reasoning: str, passes: Sequence[Attention], start: float
 ) -> Selection:
-    """What is kept of a reasoning, by the attention of one or two passes.
+    """Return what is kept of a reasoning, by the attention of one or two passes.
 
     Raises:
         ValueError: Attention that tells nothing, or tokens without any text.
     """
-    pieces = [_pieces(reasoning, attention) for attention in passes]
-    kept = _kept(sparse, reasoning, pieces)
-    spans = kept_spans(pieces[0], kept)
+    groups = [_groups(reasoning, attention) for attention in passes]
+    kept = _kept(sparse, reasoning, groups)
+    spans = kept_spans(groups[0], kept)
     text = kept_text(reasoning, spans).strip()
-    if not text:  # white space alone says nothing: as many tokens that can be read
-        kept = _heaviest_visible(pieces[0], reasoning, count_tokens(pieces[0], kept))
-        spans = kept_spans(pieces[0], kept)
+    if not text:  # white space alone tells nothing: as many visible tokens
+        kept = _heaviest_visible(groups[0], reasoning, count_tokens(groups[0], kept))
+        spans = kept_spans(groups[0], kept)
         text = kept_text(reasoning, spans).strip()
     if not text:
         raise ValueError("the tokens that hold the share have no text; take a larger share")
@@ -197,9 +413,9 @@ def _selection(
         "keep": sparse.keep,
         "layer": passes[0].layers[0],
         "share": sparse.share,
-        "reached": share_held(pieces[0], kept),
-        "kept_tokens": count_tokens(pieces[0], kept),
-        "reasoning_tokens": count_tokens(pieces[0], range(len(pieces[0]))),
+        "reached": share_held(groups[0], kept),
+        "kept_tokens": count_tokens(groups[0], kept),
+        "reasoning_tokens": count_tokens(groups[0], range(len(groups[0]))),
         "reasoning": reasoning,
         "spans": [[first, last] for first, last in spans],
         "text": text,
@@ -209,21 +425,23 @@ def _selection(
     }
 
 
-def _heaviest_visible(pieces: list[Piece], reasoning: str, budget: int) -> list[int]:
+def _heaviest_visible(groups: list[TokenGroup], reasoning: str, budget: int) -> list[int]:
     visible = [
-        number for number, piece in enumerate(pieces) if reasoning[piece.start : piece.end].strip()
+        number for number, group in enumerate(groups) if reasoning[group.start : group.end].strip()
     ]
-    kept = keep_heaviest([pieces[number] for number in visible], budget)
+    kept = keep_heaviest([groups[number] for number in visible], budget)
     return [visible[number] for number in kept]
 
 
-def _pieces(reasoning: str, attention: Attention) -> list[Piece]:
-    return read_pieces(len(reasoning), attention.spans, attention.special, attention.weights[0])
+def _groups(reasoning: str, attention: Attention) -> list[TokenGroup]:
+    return read_token_groups(
+        len(reasoning), attention.spans, attention.special, attention.weights[0]
+    )
 
 
-def _kept(sparse: SparseTransfer, reasoning: str, pieces: Sequence[list[Piece]]) -> list[int]:
-    """Numbers of the pieces that are kept; the other ways keep as many tokens as attention does."""
-    own = pieces[0]
+def _kept(sparse: SparseTransfer, reasoning: str, groups: Sequence[list[TokenGroup]]) -> list[int]:
+    """Return the numbers of the kept groups; other ways keep as many tokens as attention."""
+    own = groups[0]
     kept = smallest_set(own, sparse.share)
     budget = count_tokens(own, kept)
     match sparse.keep:
@@ -236,4 +454,4 @@ def _kept(sparse: SparseTransfer, reasoning: str, pieces: Sequence[list[Piece]])
         case "random":
             return keep_at_random(own, budget, seed=reasoning)
         case "small":
-            return keep_heaviest(reweighted(own, pieces[1]), budget)
+            return keep_heaviest(reweighted(own, groups[1]), budget)

@@ -1,20 +1,22 @@
 """What a run carries: plain data only, so that any checkpointer stores it.
 
-No key has a reducer but `messages`, whose reducer is safe to share with a parent graph. Each model
-step writes a key of its own, and `respond` puts the calls into one list.
+No key has a reducer but `messages` and what holds images; those are on a `DeltaChannel`, whose
+checkpoints hold each write once instead of the whole value at every step. Each model node writes a
+key of its own, and `respond` puts the calls into one list.
 """
 
-from typing import Annotated, Literal, NotRequired, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain_core.messages import AnyMessage
-from langgraph.channels import EphemeralValue
+from langgraph.channels import DeltaChannel, EphemeralValue, UntrackedValue
+from langgraph.graph.message import _messages_delta_reducer as merge_messages
+from langgraph.graph.message import add_messages
 from pydantic import Field
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
 from ..answers import AnswerType, Verdict
 from ..configs import Keep
-from .conversation import Conversation
-from .given import Given
 
 Role = Literal["small", "large", "judge"]
 CallStyle = Literal["direct", "explain", "reason", "transfer", "judge"]
@@ -23,7 +25,6 @@ Route = Literal["direct", "reasoned", "transferred"]
 CallKey = Literal[
     "small_direct",
     "large_direct",
-    "small_overlap",
     "direct_judgement",
     "small_explain",
     "large_explain",
@@ -35,20 +36,50 @@ CallKey = Literal[
 ]
 Fallback = CallKey | Literal["raw_text", "review"]
 
+Value = bool | float | str | list[str] | None
+"""A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention."""
+
+
+class MAIError(RuntimeError):
+    """No model could answer; the message has every failure."""
+
+
+class MAIInputError(ValueError):
+    """An input that cannot be answered, with one sentence on what to change."""
+
+
+def _newest(_value: Any, writes: Sequence[Any]) -> Any:
+    return writes[-1]
+
+
+class InputImages(DeltaChannel[Any]):
+    """The images of a run's input: there for `prepare`, then gone, like an `EphemeralValue`.
+
+    An `EphemeralValue` would be stored once more, in a checkpoint. One step without a write clears
+    it, so that what a failed run was given does not reach the next one.
+    """
+
+    @override
+    def update(self, values: Sequence[Any]) -> bool:
+        if values or not self.value:
+            return super().update(values)
+        self.value = self.typ()
+        return True
+
 
 class Selection(TypedDict):
-    """What sparse transfer handed over of a reasoning, and what choosing it cost.
+    """What sparse transfer keeps of a reasoning, and what choosing it cost.
 
     Attributes:
         keep: How the tokens were chosen; see `SparseTransfer`.
         layer: The layer whose attention was read, 1 for the first; None if none was.
-        share: The share of the attention that was asked for.
+        share: The share of the attention that was wanted.
         reached: The share that the kept tokens hold; None if no attention was read.
-        kept_tokens: Tokens handed over, counted in the reasoning.
+        kept_tokens: Tokens transferred, counted in the reasoning.
         reasoning_tokens: Tokens of the reasoning, special ones left aside.
         reasoning: The reasoning they were chosen from (without a loop's repetitions, say).
-        spans: Its stretches that were handed over, as [start, end] in characters, in order.
-        text: What was handed over.
+        spans: Its spans that were transferred, as [start, end] in characters, in order.
+        text: What was transferred.
         input_tokens: Tokens of the prompts that were read for it.
         cached_tokens: How many of them came from a prefix cache.
         seconds: Wall clock of the selection; the call's own `seconds` hold it too.
@@ -72,25 +103,29 @@ class ModelCall(TypedDict):
     """One call of one model.
 
     Attributes:
-        role: Which agent was asked; "judge" for a verifier that is a model, or that failed.
+        role: Which agent was called; "judge" for a verifier that is a model, or that failed.
         style: The prompt style: "direct" (S), "explain" (E), "reason" (R), "transfer" (S after a
             finished reasoning; two-stage is the same with one model), "judge".
-        text: What the model wrote, as it wrote it; empty if the call failed.
+        text: The output, unchanged; empty if the call failed.
         answer: The answer read from the text, as people write it; None if none could be read.
+        value: The same as a typed value, see `Value`; None if none could be read.
+        unit: Of a number: "%", a currency sign or a unit of measure; "" if there is none.
         kind: The answer type it was read as.
         input_tokens: Tokens of the prompt, images included; None if the model does not say.
-        output_tokens: Tokens written; None if the model does not say.
+        output_tokens: Tokens generated; None if the model does not say.
         cached_tokens: Tokens of the prompt that came from a prefix cache; None if unknown.
         seconds: Wall clock of the call, waiting for the model included.
         finish_reason: Why the model stopped; "length" means that it hit its limit.
-        cut: Why a reasoning is incomplete: it hit its limit ("length") or went round in circles
-            ("loop"; what is transferred ends before the loop). Of a "transfer": whether the model's
-            context had room for the end of the reasoning only ("front").
+        cut: Why a reasoning is incomplete: it hit its limit ("length") or repeats ("loop"; what
+            is transferred ends before the loop). Of a "transfer": whether only the end of the
+            reasoning fitted into the model's context ("front").
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
-        selection: Of a "transfer" that was sparse: what was handed over; else, and if the call
+        cached: Whether the call came from a `CallCache`; its seconds and tokens are those that it
+            took when it was made.
+        selection: Of a "transfer" that was sparse: what was transferred; else, and if the call
             failed, missing.
-        drafted_tokens: Only in speculative decoding: tokens that the draft wrote.
+        drafted_tokens: Only in speculative decoding: tokens that the draft model proposed.
         accepted_tokens: Only there: how many of them are in the text.
     """
 
@@ -98,6 +133,8 @@ class ModelCall(TypedDict):
     style: CallStyle
     text: str
     answer: str | None
+    value: Value
+    unit: str
     kind: AnswerType
     input_tokens: int | None
     output_tokens: int | None
@@ -106,6 +143,7 @@ class ModelCall(TypedDict):
     finish_reason: str | None
     cut: Literal["length", "loop", "front"] | None
     error: str | None
+    cached: bool
     selection: NotRequired[Selection]
     drafted_tokens: NotRequired[int]
     accepted_tokens: NotRequired[int]
@@ -115,7 +153,7 @@ class Settings(TypedDict, total=False):
     """What a run's context changes; see `MAIContext`.
 
     Attributes:
-        transfer: What of a reasoning is handed over.
+        transfer: What of a reasoning is transferred.
         sparse_layer: The layer that sparse transfer reads.
         sparse_share: The share of the attention that it keeps.
         prompts: Name of a prompt set.
@@ -133,23 +171,34 @@ class Settings(TypedDict, total=False):
     free_text_overlap: float
 
 
+class ImageReference(TypedDict):
+    """An image of a task.
+
+    Attributes:
+        reference: Where it is read again, if need be: an absolute path, a URL,
+            `message:ID/BLOCK`, or `input:DIGEST` for data in the run's `images`.
+        digest: The hash of its content, by which the decoded image is found.
+    """
+
+    reference: str
+    digest: str
+
+
 class Task(TypedDict):
-    """What is asked, checked by `prepare` and read by every later step.
+    """The question, checked by `prepare` and read by every later node.
 
     Attributes:
         question: The question without its choices.
-        images: References, in order: an absolute path or a URL each.
+        images: References of the images, in order.
         choices: The options' texts, in order; the first is A.
         answer_type: What kind of answer is expected; never "auto".
-        digests: A hash of each image's pixels, for cache keys; empty when nothing is cached.
         settings: What the run's context changes; missing where it changes nothing.
     """
 
     question: str
-    images: list[str]
+    images: list[ImageReference]
     choices: list[str]
     answer_type: AnswerType
-    digests: list[str]
     settings: NotRequired[Settings]
 
 
@@ -157,13 +206,13 @@ class MAIInput(TypedDict, total=False):
     """Either `messages`, or a `question` with its `images`.
 
     Attributes:
-        messages: A conversation; its last human message is asked, text and images. Checkpoints
-            hold only the names of pictures inside it; the pictures are in the cache folder
-            ($LANGGRAPH_MAI_CACHE or ~/.cache/langgraph-mai), which must be kept with them.
+        messages: A conversation; its last human message is the question, text and images. An image
+            inside it lives and dies with its thread; use paths or URLs to keep pixels out of
+            checkpoints.
         question: The question; it goes before `messages`.
         images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
-            or PIL images, in order. They replace the images of the message. Checkpoints hold only
-            references of them; a parent graph has to make these itself (`image_reference`).
+            or PIL images (those without a checkpointer), in order. They replace the images of the
+            message, and do not outlive the run.
         choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".
@@ -172,7 +221,7 @@ class MAIInput(TypedDict, total=False):
     messages: Annotated[
         list[AnyMessage],
         Field(description="A conversation; its last human message is asked, text and images."),
-        Conversation,
+        DeltaChannel(merge_messages),
     ]
     question: Annotated[
         str, Field(description="What is asked.", examples=["Which bar is the highest?"])
@@ -205,6 +254,7 @@ class MAIOutput(TypedDict):
 
     Attributes:
         answer: The answer, as people write it.
+        value: The same as a typed value, see `Value`; None if the text could not be read.
         messages: The conversation with one new AIMessage, the answer; its usage is the sum over
             all calls, the prompts read for a `Selection` included.
         route: How far the run went: the direct answers agreed, the small agent reasoned, or its
@@ -216,7 +266,8 @@ class MAIOutput(TypedDict):
     """
 
     answer: str
-    messages: Annotated[list[AnyMessage], Conversation]
+    value: Value
+    messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
     route: Route
     fallback: Fallback | None
     calls: list[ModelCall]
@@ -225,37 +276,41 @@ class MAIOutput(TypedDict):
 class MAIState(TypedDict, total=False):
     """The state of a graph that has the cascade as a node: its input and its output.
 
-    The input's keys last until the run has ended, so that nodes may come before the cascade, and
-    the next run on the thread does not see them. A run that raised leaves them there, to be
-    resumed: after one, give every key that it was given, or start another thread.
+    The input's keys but `messages` last for one run and are in no checkpoint: nodes may come before
+    the cascade, and the next run on the thread does not see them. A graph that interrupts before
+    the cascade declares them itself (`question: str`).
     """
 
-    messages: Annotated[list[AnyMessage], Conversation]
-    question: Annotated[str, Given]
-    images: Annotated[list[str], Given]
-    choices: Annotated[list[str], Given]
-    answer_type: Annotated[str, Given]
+    messages: Annotated[list[AnyMessage], add_messages]
+    question: Annotated[str, UntrackedValue]
+    images: Annotated[list[str], UntrackedValue]
+    choices: Annotated[list[str], UntrackedValue]
+    answer_type: Annotated[str, UntrackedValue]
 
     answer: str | None
+    value: Value
     route: Route | None
     fallback: Fallback | None
     calls: list[ModelCall]
 
 
 class RunState(TypedDict, total=False):
-    """The cascade's own state: input (gone after `prepare` has read it), working keys, output."""
+    """The cascade's own state: input (gone after `prepare` has read it), working keys, output.
 
-    messages: Annotated[list[AnyMessage], Conversation]
+    `image_data` holds the images that came as data in `images` (base64, by digest) until `respond`:
+    so a run that was interrupted can be resumed in another process.
+    """
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
     question: Annotated[str, EphemeralValue]
-    images: Annotated[list[str], EphemeralValue]
+    images: Annotated[list[str], InputImages(_newest)]
     choices: Annotated[list[str], EphemeralValue]
     answer_type: Annotated[str, EphemeralValue]
 
     task: Task
-    overlap: str
+    image_data: Annotated[dict[str, str], DeltaChannel(_newest)]
     small_direct: ModelCall | None
     large_direct: ModelCall | None
-    small_overlap: ModelCall | None
     small_explain: ModelCall | None
     large_explain: ModelCall | None
     small_reason: ModelCall | None
@@ -269,6 +324,7 @@ class RunState(TypedDict, total=False):
     review: str | None
 
     answer: str | None
+    value: Value
     route: Route | None
     fallback: Fallback | None
     calls: list[ModelCall]

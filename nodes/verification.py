@@ -1,25 +1,75 @@
 """Mutual verification: do two answers agree, and where does the run go then?
 
-A verifier that fails costs no answer: it counts as abstaining, and is recorded as a failed call.
+Answers are compared as the calls hold them; nothing is parsed. A verifier that fails costs no
+answer: it counts as abstaining, and is recorded as a failed call.
 """
 
-import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphBubbleUp
 
-from ..answers import Answer, Verdict, agree
+from ..answers import Answer, AnswerType, Verdict, agree
+from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
-from .judge import Judge, Judgement, agree_by_rule
-from .model_call import read_answer, record
-from .own_function import check_function, failure, refuse_awaitable
-from .request import Reply
+from .call_cache import CallCache
+from .caller import MODEL_RETRY, ChatModel, Effect, Node, Reply, Request, Steps, emit
+from .model_call import check_chat_model, check_timeout, read_answer, record
 from .state import ModelCall, RunState, Task
-from .step import Step, Update, emit
+
+_QUESTION = (
+    "Two answers were given to this question.\n\nQuestion: {question}\n\nFirst answer: {first}\n\n"
+    "Second answer: {second}\n\nDo both say the same? Answer with yes or no."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A verifier that calls a chat model where a comparison by rule cannot tell.
+
+    Answers whose type has exact values (yes or no, a choice, a number, a list) are compared by
+    `agree`, without a call; so are answers that already agree, and abstentions.
+
+    Attributes:
+        model: The model that judges; it sees the question and both answers, not the images.
+        kinds: Answer types that are worth a call.
+        max_tokens: Limit on its output, in tokens.
+        timeout: Seconds that it may take; None for no limit. Without a verdict in time the answers
+            count as not agreeing.
+    """
+
+    model: ChatModel
+    kinds: tuple[AnswerType, ...] = ("short_text", "free_text")
+    max_tokens: int = 16
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        check_chat_model(self.model, "model")
+        check_timeout(self.timeout)
+
+    def request(self, first: Answer, second: Answer, task: Task) -> Request:
+        """Return the request that compares two answers."""
+        text = _QUESTION.format(question=task["question"], first=first.text, second=second.text)
+        return Request(
+            model=self.model,
+            role="judge",
+            style="judge",
+            messages=[HumanMessage(content=text)],
+            images=(),
+            max_tokens=self.max_tokens,
+            timeout=self.timeout,
+        )
+
 
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
+
+_Judgement = tuple[Verdict, ModelCall | None]
+
+_SAID: dict[str | None, Verdict] = {"yes": "agree", "no": "disagree"}
 
 
 def check_verifier(verifier: Any) -> None:
@@ -35,23 +85,77 @@ def check_verifier(verifier: Any) -> None:
             "`verifier` must be a function of two answers, a Judge, or None for the default, not "
             f"{verifier!r}."
         )
-    check_function(verifier, "verifier")
+    check_callback(verifier, "verifier")
 
 
-def direct_verification(verifier: Verifier) -> Step:
-    """Compares the two direct answers."""
-    return _verification("direct", "small_direct", "large_direct", verifier)
+def check_callback(function: Any, name: str) -> None:
+    """Refuse an async user callback.
+
+    Raises:
+        ConfigError: With the argument's name.
+    """
+    called = getattr(function, "__call__", None)  # noqa: B004  an object's own, maybe async
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+        raise ConfigError(
+            f"`{name}` must be a plain function, not an async one; in an async run it is called in "
+            "a thread."
+        )
 
 
-def reasoning_verification(verifier: Verifier) -> Step:
-    """Compares the small model's reasoned answer with the large model's direct one."""
-    return _verification("reasoning", "small_reason", "large_direct", verifier)
+def refuse_awaitable(value: object) -> None:
+    """Close what an async function in disguise returned.
+
+    Raises:
+        TypeError: It is to be awaited.
+    """
+    if inspect.iscoroutine(value):
+        value.close()
+    if inspect.isawaitable(value):
+        raise TypeError("it returned something to await; give a plain function")
+
+
+def callback_failure(name: str, error: Exception) -> str:
+    """Return one sentence for the `error` of a call."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return f"The {name} failed: {reason}"
+
+
+def verification(
+    stage: Literal["direct", "reasoning"], verifier: Verifier, cache: CallCache | None = None
+) -> Node:
+    """Make the node: compares the small model's direct or reasoned answer with the large one's.
+
+    Args:
+        stage: Which answer of the small model; the large one's is its direct answer.
+        verifier: Compares them.
+        cache: Where calls of a `Judge` are stored.
+    """
+    name = "verification" if stage == "direct" else "reasoning_verification"
+    key: Literal["small_direct", "small_reason"] = (
+        "small_direct" if stage == "direct" else "small_reason"
+    )
+
+    def steps(state: RunState) -> Steps:
+        small, large, task = state[key], state["large_direct"], state["task"]
+        verdict, judgement = yield from _judgement(verifier, small, large, task)
+        emit(
+            {
+                "event": "verdict",
+                "stage": name,
+                "verdict": verdict,
+                "small": small and small["answer"],
+                "large": large and large["answer"],
+            }
+        )
+        return {f"{stage}_verdict": verdict, f"{stage}_judgement": judgement}
+
+    return Node(name, steps, cache, MODEL_RETRY)
 
 
 def after_direct_verification(state: RunState) -> Literal["respond", "small_reasoning"]:
-    """On to the reasoning, unless the answers agree or a model could not answer at all.
+    """Continue with the reasoning, unless the answers agree or a model could not answer at all.
 
-    A model that failed once is not asked for more: the other one's answer stands.
+    A model that failed once is not called again: the other one's answer stands.
     """
     if state["direct_verdict"] == "agree" or not _both_answered(
         state["small_direct"], state["large_direct"]
@@ -61,7 +165,7 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
 
 
 def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoning_transfer"]:
-    """On to the transfer, unless the answers agree or there is no reasoning to transfer."""
+    """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
     reasoned = state["small_reason"]
     if state["reasoning_verdict"] == "agree" or not reasoned or not reasoned["text"].strip():
         return "respond"
@@ -69,71 +173,37 @@ def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoni
 
 
 def before_review(state: RunState) -> Literal["respond", "review"]:
-    """Where the transfer would follow, a person is asked first."""
+    """Where the transfer would follow, the review comes first."""
     return "respond" if after_reasoning_verification(state) == "respond" else "review"
 
 
-def _verification(
-    name: Literal["direct", "reasoning"],
-    first_key: Literal["small_direct", "small_reason"],
-    second_key: Literal["large_direct"],
-    verifier: Verifier,
-) -> Step:
-    stage = "verification" if name == "direct" else "reasoning_verification"
-
-    def answers(state: RunState) -> tuple[Answer, Answer] | None:
-        first, second = state[first_key], state[second_key]
-        if first is None or second is None or not _both_answered(first, second):
-            return None
-        return read_answer(first, state["task"]), read_answer(second, state["task"])
-
-    def update(state: RunState, judgement: Judgement) -> Update:
-        verdict, call = judgement
-        first, second = state[first_key], state[second_key]
-        emit(
-            {
-                "event": "verdict",
-                "stage": stage,
-                "verdict": verdict,
-                "small": first and first["answer"],
-                "large": second and second["answer"],
-            }
-        )
-        return {f"{name}_verdict": verdict, f"{name}_judgement": call}
-
-    def run(state: RunState, config: RunnableConfig) -> Update:
-        pair = answers(state)
-        if pair is None:
-            return update(state, ("abstain", None))
-        if isinstance(verifier, Judge):
-            return update(state, verifier.verdict(*pair, state["task"], config))
-        return update(state, _judgement(verifier, pair, state["task"]))
-
-    async def arun(state: RunState, config: RunnableConfig) -> Update:
-        pair = answers(state)
-        if pair is None:
-            return update(state, ("abstain", None))
-        if isinstance(verifier, Judge):
-            return update(state, await verifier.averdict(*pair, state["task"], config))
-        return update(state, await asyncio.to_thread(_judgement, verifier, pair, state["task"]))
-
-    return Step(stage, run, arun)
-
-
 def _judgement(
-    verifier: Callable[[Answer, Answer], Verdict], pair: tuple[Answer, Answer], task: Task
-) -> Judgement:
+    verifier: Verifier, small: ModelCall | None, large: ModelCall | None, task: Task
+) -> Generator[Effect, Any, _Judgement]:
+    if small is None or large is None or not _both_answered(small, large):
+        return "abstain", None
+    first, second = read_answer(small), read_answer(large)
+    if isinstance(verifier, Judge) or verifier is agree:
+        overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
+        by_rule = agree(first, second, free_text_overlap=overlap)
+        if not isinstance(verifier, Judge) or by_rule != "disagree":
+            return by_rule, None
+        if first.kind not in verifier.kinds:
+            return by_rule, None
+        reply: Reply = yield verifier.request(first, second, task)
+        call = record("judge", "judge", reply, {**task, "choices": [], "answer_type": "yes_no"})
+        return _SAID.get(call["answer"], "abstain"), call
     try:
-        verdict: Any = agree_by_rule(*pair, task) if verifier is agree else verifier(*pair)
+        verdict = yield partial(verifier, first, second)
         refuse_awaitable(verdict)
         if isinstance(verdict, str) and verdict in get_args(Verdict):
-            return verdict, None  # type: ignore[return-value]
+            return verdict, None
         raise TypeError(f"it returned {verdict!r}, not 'agree', 'disagree' or 'abstain'")
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
-        reply = Reply(0.0, error=failure("verifier", error))
-        return "abstain", record("judge", "judge", reply, task)
+        failed = Reply(0.0, error=callback_failure("verifier", error))
+        return "abstain", record("judge", "judge", failed, task)
 
 
 def _both_answered(first: ModelCall | None, second: ModelCall | None) -> bool:

@@ -6,7 +6,7 @@ from typing import cast
 
 from ..answers import agree, parse
 from ..demo.held_out import HeldOut, held_out
-from ..nodes.accept_rate import accept_rate
+from ..nodes.model_call import accept_rate
 from ..nodes.prepare import read_task
 from ..nodes.state import RunState
 from .decoding_results import METHODS, Method, Strategy

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from ..demo.held_out import HeldOut, held_out
-from ..nodes.accept_rate import accept_rate
+from ..nodes.model_call import accept_rate
 from .call_components import Components, Sample, SampleInParts, components
 from .latency import ROLES, Role
 from .simulation import Component, TimedTotal

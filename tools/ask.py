@@ -96,7 +96,7 @@ def ask(
     # In small_two_stage the small model reads, whose layers are others.
     if handed != "full" and strategy != "small_two_stage":
         importing.join()  # two threads that import transformers disturb each other
-        chosen.check_layers([] if handed.layer is None else [handed.layer])
+        chosen = chosen.with_layers([handed.layer])
     with Progress() as progress:
         result = _run(chosen, strategy, handed, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result

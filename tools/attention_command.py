@@ -111,8 +111,7 @@ def attention(
     from ..benchmarks.datasets import load_benchmark
     from ..models.pairs import load_pair
 
-    models = load_pair(pair)
-    models.check_layers(layer or ([] if sparse.layer is None else [sparse.layer]))
+    models = load_pair(pair).with_layers(layer or [sparse.layer])
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")

@@ -28,7 +28,7 @@ def check(
     from .rendering import Progress, show_check
 
     loaded, config = load_pair(pair), load_pair_config(pair)
-    picture = _draw_picture()
+    image = _draw_image()
     with Progress() as progress:
         if "transformers" in backends(config).values():
             progress.start("importing torch and transformers")
@@ -37,7 +37,7 @@ def check(
         models = []
         for role, backend in backends(config).items():
             progress.start(f"{role} model")
-            found = _check_model(role, getattr(loaded, role), loaded.prompts, picture)
+            found = _check_model(role, getattr(loaded, role), loaded.prompts, image)
             if backend == "transformers":  # others compute in processes of their own
                 found["peak_memory_mb"] = _peak_memory_mb()
             models.append({"role": role, "model": getattr(config, role).model} | found)
@@ -46,7 +46,7 @@ def check(
         sparse = None
         if ok:
             progress.start("sparse transfer")
-            sparse = _check_sparse_transfer(loaded, picture)
+            sparse = _check_sparse_transfer(loaded, image)
             progress.finish("sparse transfer")
             ok = sparse["error"] is None or loaded.selector is None
     checked = {"pair": pair, "ok": ok, "models": models, "sparse_transfer": sparse}
@@ -58,10 +58,11 @@ def check(
         raise typer.Exit(RUN_FAILED)
 
 
-def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str, Any]:
+def _check_model(role: str, model: Any, prompts: Any, image: Any) -> dict[str, Any]:
     """Load one model and ask it; what fails is in `error`."""
     from ..models.errors import ModelError
     from ..nodes.model_call import Agent, call_model
+    from ..nodes.prepare import read_task
 
     found: dict[str, Any] = {
         "load_seconds": None,
@@ -77,13 +78,7 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
         found["error"] = str(error)
         return found
     found["load_seconds"] = round(time.perf_counter() - start, 3)
-    task: Any = {
-        "question": _QUESTION,
-        "images": [picture],
-        "choices": [],
-        "answer_type": "yes_no",
-        "digests": [],
-    }
+    task = read_task({"question": _QUESTION, "images": [image], "answer_type": "yes_no"})
     call = call_model(Agent(role, model, prompts), "direct", task, {})  # type: ignore[arg-type]
     found["answer"] = call["text"] or None
     found["answer_seconds"] = round(call["seconds"], 3)
@@ -94,13 +89,13 @@ def _check_model(role: str, model: Any, prompts: Any, picture: str) -> dict[str,
     return found
 
 
-def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
+def _check_sparse_transfer(pair: Any, image: Any) -> dict[str, Any]:
     """Whose attention sparse transfer would select by; why it cannot is in `error`."""
     from langchain_core.messages import HumanMessage
 
     from ..models.capabilities import SupportsAttention
     from ..models.errors import ModelError
-    from ..models.images import image_block
+    from ..models.images import block_image
 
     giver = pair.selector or pair.large
     who = "large" if giver is pair.large else "small" if giver is pair.small else "selector"
@@ -110,7 +105,7 @@ def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
             "The large model's backend gives no attention; name a selector in the pair file."
         )
         return found
-    message = HumanMessage([image_block(picture), {"type": "text", "text": _QUESTION}])
+    message = HumanMessage([block_image({"image": image}).block, {"type": "text", "text": _QUESTION}])
     layers = None if pair.sparse.layer is None else [pair.sparse.layer]
     try:
         attention = giver.attention([message], (0, len(_QUESTION)), layers=layers)
@@ -120,15 +115,13 @@ def _check_sparse_transfer(pair: Any, picture: str) -> dict[str, Any]:
     return found | {"by": who, "layer": attention.layers[0]}
 
 
-def _draw_picture() -> str:
-    """A picture's reference."""
+def _draw_image() -> Any:
+    """Return a red circle."""
     from PIL import Image, ImageDraw
 
-    from ..models.images import image_reference
-
-    picture = Image.new("RGB", (128, 128), "white")
-    ImageDraw.Draw(picture).ellipse((40, 40, 88, 88), fill="red")
-    return image_reference(picture)
+    image = Image.new("RGB", (128, 128), "white")
+    ImageDraw.Draw(image).ellipse((40, 40, 88, 88), fill="red")
+    return image
 
 
 def _peak_memory_mb() -> int | None:

@@ -44,7 +44,7 @@ def _exit_code(error: Exception) -> int:
 def _sentence(error: Exception) -> str:
     from ..benchmarks.datasets.errors import DataFaultsError
     from ..models.errors import ModelError
-    from ..nodes.errors import MAIError
+    from ..nodes.state import MAIError
 
     if isinstance(error, DataFaultsError):
         return "\n".join(" ".join(line.split()) for line in str(error).splitlines())
@@ -57,7 +57,7 @@ def _sentence(error: Exception) -> str:
 def _input_errors() -> tuple[type[Exception], ...]:
     from ..benchmarks.datasets import DataError
     from ..models.images import ImageError
-    from ..nodes.errors import MAIInputError
+    from ..nodes.state import MAIInputError
     from ..profiling.errors import ProfilingInputError
 
     return (UsageError, MAIInputError, ImageError, DataError, ProfilingInputError)

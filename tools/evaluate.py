@@ -143,7 +143,7 @@ def evaluate(
 
     models = load_pair(pair)
     if transfer == "sparse":
-        models.check_layers(swept_layers(strategies))
+        models = models.with_layers([None, *swept_layers(strategies)])
     strategies = _available(strategies, models, wants_all="all" in (strategy or []))
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if allow_fetch:

@@ -12,7 +12,7 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..nodes.accept_rate import accept_rate
+from ..nodes.model_call import accept_rate
 from ..nodes.prompts import LETTERS
 from .reasoning_rendering import reasoning_panels
 

@@ -11,7 +11,7 @@ from langchain.agents import AgentState, create_agent
 from pydantic import Field
 
 from ..graph.studio import mai
-from ..nodes.context import MAIContext
+from ..nodes.settings import MAIContext
 from .relay_planner import RelayPlanner
 from .vision_tool import create_vision_tool
 

@@ -1,8 +1,7 @@
-"""A tool with which an agent asks the cascade about images."""
+"""The agent's tool: it asks the cascade about images."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -12,10 +11,18 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ..models.images import ImageError, image_reference, message_images
-from ..nodes.errors import MAIError, MAIInputError
+from ..models.images import is_image_block
 from ..nodes.review import waits_for_person
-from ..nodes.state import Fallback, MAIInput, MAIOutput, ModelCall, Route
+from ..nodes.state import (
+    Fallback,
+    MAIError,
+    MAIInput,
+    MAIInputError,
+    MAIOutput,
+    ModelCall,
+    Route,
+    Value,
+)
 
 Confidence = Literal["high", "medium", "low"]
 
@@ -23,7 +30,7 @@ _MOST_DIGITS = 9
 
 _DESCRIPTION = (
     "Ask about images: what they show, how many, which, where, a chart's values, a text's words. "
-    "Two vision models answer together. Without `images`, it looks at the latest pictures of the "
+    "Two vision models answer together. Without `images`, it looks at the latest images of the "
     "conversation. Returns the answer, and how sure it is."
 )
 
@@ -34,8 +41,8 @@ Images = Annotated[
     list[str] | None,
     Field(
         description=(
-            "Which images: paths, URLs, or the numbers of pictures in the conversation ('1' for "
-            "the first). Leave it out for the latest pictures of the conversation."
+            "Which images: paths, URLs, or the numbers of images in the conversation ('1' for "
+            "the first). Leave it out for the latest images of the conversation."
         )
     ),
 ]
@@ -50,12 +57,13 @@ _NO_RUNTIME: Any = None
 
 
 class VisionAnswer(TypedDict):
-    """The artifact of the tool's message: plain data, without pictures.
+    """The artifact of the tool's message: plain data, without pixels.
 
     Attributes:
         answer: The answer, as people write it.
+        value: The same as a typed value.
         route: How far the run went.
-        fallback: What stood in, see `MAIOutput`.
+        fallback: Whose answer it is instead, see `MAIOutput`.
         confidence: "high" where both models agree, "medium" where the large one decided after it
             read the small one's reasoning, "low" where the step that should have answered could
             not.
@@ -64,6 +72,7 @@ class VisionAnswer(TypedDict):
     """
 
     answer: str
+    value: Value
     route: Route
     fallback: Fallback | None
     confidence: Confidence
@@ -77,10 +86,10 @@ def create_vision_tool(
     name: str = "ask_about_images",
     description: str = _DESCRIPTION,
 ) -> BaseTool:
-    """Make a tool that asks the cascade.
+    """Make a tool that asks the cascade about images.
 
     An agent calls it with a question. The images are those that it names, or else those of the
-    agent's state: its `images` key, or the latest message with pictures. The tool's message is a
+    agent's state: its `images` key, or the latest message with images. The tool's message is a
     short text with the answer, the route and the confidence; its artifact is a `VisionAnswer`. A
     question that cannot be answered becomes a message with the reason, so that the agent can ask
     another way.
@@ -103,11 +112,11 @@ def create_vision_tool(
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         try:
-            given = _given(question, images, choices, runtime)
-            result = mai.invoke(given, _config(runtime))
-        except (MAIError, MAIInputError, ImageError) as error:
+            asked, references = _input(question, images, choices, runtime)
+            result = mai.invoke(asked, _config(runtime))
+        except (MAIError, MAIInputError) as error:
             raise ToolException(str(error)) from error
-        return _said(given, cast("MAIOutput", result))
+        return _answer(references, cast("MAIOutput", result))
 
     async def aask(
         question: Question,
@@ -116,11 +125,11 @@ def create_vision_tool(
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         try:
-            given = await asyncio.to_thread(_given, question, images, choices, runtime)
-            result = await mai.ainvoke(given, _config(runtime))
-        except (MAIError, MAIInputError, ImageError) as error:
+            asked, references = _input(question, images, choices, runtime)
+            result = await mai.ainvoke(asked, _config(runtime))
+        except (MAIError, MAIInputError) as error:
             raise ToolException(str(error)) from error
-        return _said(given, cast("MAIOutput", result))
+        return _answer(references, cast("MAIOutput", result))
 
     return StructuredTool.from_function(
         ask,
@@ -132,59 +141,82 @@ def create_vision_tool(
     )
 
 
-def _given(
+def _input(
     question: str,
     images: list[str] | None,
     choices: list[str] | None,
     runtime: ToolRuntime[Any, Any] | None,
-) -> MAIInput:
-    state = runtime.state if runtime is not None else None
-    given: MAIInput = {"question": question, "images": _references(images, state)}
+) -> tuple[MAIInput, list[str]]:
+    """Return what the cascade is asked, and references of the images in it."""
+    chosen = _chosen(images, runtime.state if runtime is not None else None)
+    asked: MAIInput = {"question": question}
+    if chosen:
+        content: list[str | dict[Any, Any]] = [image.block for image in chosen]
+        asked["messages"] = [HumanMessage(content)]
     if choices:
-        given["choices"] = choices
-    return given
+        asked["choices"] = choices
+    return asked, [image.reference for image in chosen]
 
 
-def _references(images: list[str] | None, state: object) -> list[str]:
-    """The images that are meant, without their pixels."""
+class _Image(NamedTuple):
+    """An image that can be asked about.
+
+    Attributes:
+        block: A content block with it.
+        reference: A path or URL, or where it stands: `message:ID/BLOCK` or `images/NUMBER`.
+    """
+
+    block: dict[Any, Any]
+    reference: str
+
+
+def _chosen(images: list[str] | None, state: object) -> list[_Image]:
+    """Return the images that are meant."""
+    declared = _declared(state)
+    messages = [
+        [
+            _Image(cast("dict[Any, Any]", block), f"message:{message.id}/{index}")
+            for index, block in enumerate(message.content)
+            if is_image_block(block)
+        ]
+        for message in _messages(state)
+    ]
     if images:
-        return [_reference(image, state) for image in images]
-    if declared := _declared(state):
-        return declared
-    for message in reversed(_messages(state)):
-        if found := message_images(message):
-            return found
-    return []
+        conversation = [*declared, *(image for found in messages for image in found)]
+        return [_named(image.strip(), conversation) for image in images]
+    return declared or next((found for found in reversed(messages) if found), [])
 
 
-def _reference(image: str, state: object) -> str:
-    """A path or URL as it is, or the picture of the conversation that a number names."""
-    if not image.strip().isdecimal():
-        return image_reference(image)
-    pictures = _declared(state)
-    for message in _messages(state):
-        pictures += message_images(message)
-    digits = image.strip()
+def _named(image: str, conversation: Sequence[_Image]) -> _Image:
+    """Return a path or URL as it is, or the image of the conversation that a number names."""
+    if not image.isdecimal():
+        return _Image({"type": "image", "image": image}, image)
     # Python reads no number of thousands of digits.
-    number = int(digits) if len(digits) <= _MOST_DIGITS else None
-    if number is None or not 0 < number <= len(pictures):
-        have = f"holds {len(pictures)} pictures" if pictures else "holds no pictures"
-        named = number if number is not None else f"{digits[:_MOST_DIGITS]}..."
-        raise MAIInputError(f"There is no picture {named}: the conversation {have}.")
-    return pictures[number - 1]
+    number = int(image) if len(image) <= _MOST_DIGITS else None
+    if number is None or not 0 < number <= len(conversation):
+        have = f"holds {len(conversation)} images" if conversation else "holds no images"
+        named = number if number is not None else f"{image[:_MOST_DIGITS]}..."
+        raise MAIInputError(f"There is no image {named}: the conversation {have}.")
+    return conversation[number - 1]
 
 
-def _declared(state: object) -> list[str]:
-    """References of the state's own `images`, a list of them or a single one."""
+def _declared(state: object) -> list[_Image]:
+    """Return the state's own `images`, a list of them or a single one."""
     images = _field(state, "images")
     if not images:
         return []
     several = images if isinstance(images, list | tuple) else [images]
-    return [image_reference(image) for image in several]
+    return [
+        _Image(
+            {"type": "image", "image": image},
+            f"images/{number}" if not isinstance(image, str) or image[:5] == "data:" else image,
+        )
+        for number, image in enumerate(several, start=1)
+    ]
 
 
 def _messages(state: object) -> Sequence[BaseMessage]:
-    """The messages whose pictures people or tools have shown."""
+    """Return the messages whose images people or tools have shown."""
     messages = _field(state, "messages") or []
     return [message for message in messages if isinstance(message, HumanMessage | ToolMessage)]
 
@@ -197,19 +229,20 @@ def _config(runtime: ToolRuntime[Any, Any] | None) -> RunnableConfig | None:
     return runtime.config if runtime is not None else None
 
 
-def _said(given: MAIInput, result: MAIOutput) -> tuple[str, VisionAnswer]:
+def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
     if waits_for_person(result):
         raise RuntimeError(
             "The run waits for a person, which the tool alone cannot do: call it in an agent with "
             "a checkpointer, or make the graph without `review`."
         )
     confidence = _confidence(result["route"], result["fallback"])
-    said: VisionAnswer = {
+    artifact: VisionAnswer = {
         "answer": result["answer"],
+        "value": result["value"],
         "route": result["route"],
         "fallback": result["fallback"],
         "confidence": confidence,
-        "images": given["images"],
+        "images": images,
         "calls": result["calls"],
     }
     lines = [
@@ -217,7 +250,7 @@ def _said(given: MAIInput, result: MAIOutput) -> tuple[str, VisionAnswer]:
         f"route: {result['route']}",
         f"confidence: {confidence}",
     ]
-    return "\n".join(lines), said
+    return "\n".join(lines), artifact
 
 
 def _confidence(route: Route, fallback: Fallback | None) -> Confidence:

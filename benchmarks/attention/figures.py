@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from ...nodes.token_selection import count_tokens, smallest_set
+from ...nodes.sparse_transfer import count_tokens, smallest_set
 from ..estimates import Estimate, mean, share
 from ..question import BenchmarkQuestion
 from .measure import SOURCES, Reading, Source

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ...models.attention import Attention
-from ...nodes.token_selection import Piece, count_tokens, read_pieces, smallest_set
+from ...nodes.sparse_transfer import TokenGroup, count_tokens, read_token_groups, smallest_set
 
 Rows = tuple[tuple[float, ...], ...]
 
@@ -55,7 +55,7 @@ class MeasuredPass:
         """The layers, 1 for the first."""
         return self.attention.layers
 
-    def pieces(self, layer: int) -> list[Piece]:
+    def pieces(self, layer: int) -> list[TokenGroup]:
         """The tokens with their attention at a layer, in the mean over heads.
 
         Args:
@@ -101,7 +101,7 @@ class MeasuredPass:
         )
 
 
-def tokens_needed(pieces: list[Piece], share: float) -> int:
+def tokens_needed(pieces: list[TokenGroup], share: float) -> int:
     """How many tokens the smallest set has that holds a share of the attention.
 
     Args:
@@ -117,5 +117,5 @@ def _total(attention: Attention, weights: Any) -> float:
     )
 
 
-def _pieces(reasoning: str, attention: Attention, weights: Any) -> list[Piece]:
-    return read_pieces(len(reasoning), attention.spans, attention.special, weights)
+def _pieces(reasoning: str, attention: Attention, weights: Any) -> list[TokenGroup]:
+    return read_token_groups(len(reasoning), attention.spans, attention.special, weights)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...configs import ConfigError
 from ...nodes.prompts import LETTERS
-from ...nodes.token_selection import smallest_set
+from ...nodes.sparse_transfer import smallest_set
 from ..question import BenchmarkQuestion
 from ..report.examples import picture_uri
 from .figures import AttentionFigures

@@ -9,7 +9,7 @@ from typing import Any
 from ...configs import ConfigError
 from ...models.capabilities import SupportsAttention
 from ...models.pairs import Pair
-from ...nodes.chat_models import gives_attention
+from ...nodes.caller import supports_attention
 from ...nodes.model_call import Agent
 from ...nodes.sparse_transfer import TransferPrompt, transfer_prompt
 from ...nodes.state import Task
@@ -111,7 +111,7 @@ def attention_source(pair: Pair) -> tuple[SupportsAttention, str]:
     """
     if pair.selector is not None:
         return pair.selector, "selector" if "selector" in pair.models() else "small"
-    own = gives_attention(pair.large)
+    own = supports_attention(pair.large)
     if own is None:
         raise ConfigError(
             f"The large model of the pair {pair.name!r} ({type(pair.large).__name__}) gives no "

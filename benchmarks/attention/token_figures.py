@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...nodes.token_selection import Piece
+from ...nodes.sparse_transfer import TokenGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Overlap:
     of_second: float
 
 
-def token_text(reasoning: str, piece: Piece) -> str:
+def token_text(reasoning: str, piece: TokenGroup) -> str:
     """A token's text without white space around it; of white space alone, its escapes.
 
     Args:
@@ -38,7 +38,7 @@ def token_text(reasoning: str, piece: Piece) -> str:
 
 
 def selected_texts(
-    reasoning: str, pieces: Sequence[Piece], selected: Iterable[int]
+    reasoning: str, pieces: Sequence[TokenGroup], selected: Iterable[int]
 ) -> Counter[str]:
     """The texts of some tokens, each as often as it is selected.
 
@@ -60,7 +60,7 @@ def overlap(first: Counter[str], second: Counter[str]) -> Overlap:
     )
 
 
-def text_shares(reasoning: str, pieces: Sequence[Piece]) -> dict[str, float]:
+def text_shares(reasoning: str, pieces: Sequence[TokenGroup]) -> dict[str, float]:
     """The share of the reasoning's attention that each token text has, all its places together.
 
     Args:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ...answers import AnswerType, infer_answer_type, split_choices
 from ...configs.files import existing_file
-from ...models.images import ImageError, image_reference
-from ...models.images.sources import shown
+from ...models.images import ImageError, describe
+from ...models.images.sources import local_path, reference_scheme
 from ..question import Benchmark, BenchmarkQuestion
 from .errors import DataError, fault_list
 from .text_files import numbered_lines, parsed, read_text
@@ -122,14 +122,16 @@ def _letter(answer: str, choices: tuple[str, ...]) -> str:
 
 
 def _image(reference: str, folder: Path) -> str:
-    """An absolute path, or a web address as it is."""
+    """Return an absolute path; a web address or data URI as it is."""
     beside = existing_file(folder / reference) or existing_file(reference)
     if beside is not None:
         return str(beside.resolve())
     try:
-        found = image_reference(reference)
+        if reference_scheme(reference) in {"http", "https", "data"}:
+            return reference
+        found = local_path(reference)
     except ImageError as error:
         raise DataError(f"'images': {error}") from error
-    if found.startswith(("http://", "https://")) or existing_file(found):
-        return found
-    raise DataError(f"'images': there is no file {shown(str(folder / reference))}.")
+    if existing_file(found):
+        return str(found)
+    raise DataError(f"'images': there is no file {describe(str(folder / reference))}.")

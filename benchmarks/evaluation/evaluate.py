@@ -10,7 +10,7 @@ from typing import Any
 from ...configs import ConfigError, PromptsConfig
 from ...models.images import ImageError
 from ...models.pairs import Pair
-from ...nodes.accept_rate import accept_rate
+from ...nodes.model_call import accept_rate
 from ...records.json_files import write_json, write_lines
 from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...models.cold_start import forget
+from ...models.pairs import clear_caches
 from ...nodes.state import MAIInput, ModelCall
 from ..question import BenchmarkQuestion
 from .results import Result, failed, finished, graph_input
@@ -76,7 +76,7 @@ def time_strategies(
             for question in questions[:WARM_UP]:
                 await _answer(graph, graph_input(question))
         for run, asked in take_turns():
-            forget(kept)
+            clear_caches(kept)
             await _time(run, graphs[run.strategy], asked)
             for done in range(len(run.results) - len(asked), len(run.results)):
                 on_answer(run, done + 1, len(questions))

@@ -153,7 +153,7 @@ def _cascade_first(pair: tuple[str, str]) -> bool:
 def picture_uri(reference: str) -> str:
     """A picture, shrunk, as a data URI; empty if it cannot be read."""
     try:
-        picture = load_image(reference)
+        picture = load_image(reference).image
     except ImageError:
         return ""
     picture.thumbnail((_SIDE, _SIDE))

@@ -1,4 +1,9 @@
-"""From bytes or a PIL image to the picture a person would see: RGB, upright, of a usable shape."""
+"""From bytes or a PIL image to the image a person would see: RGB, upright, of a usable shape.
+
+Turned as its EXIF data says, transparent parts white, the first frame of an animation, CMYK and
+16-bit greys converted, the type taken from the bytes. Sides below 32 px are scaled up and ratios
+above 200 are padded with white, because the processors of vision models refuse them.
+"""
 
 import io
 import math
@@ -11,7 +16,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
 
 MAX_PIXELS = 89_478_485
-"""Pictures with more pixels are refused (Pillow's own limit against decompression bombs)."""
+"""Images with more pixels are refused (Pillow's own limit against decompression bombs)."""
 
 MIN_SIDE = 32
 """Shortest side in pixels, after loading: a patch of Qwen3-VL (16) times its merge factor (2)."""
@@ -24,25 +29,6 @@ MAX_RATIO = 200
 _FORMATS = (
     "PNG", "JPEG", "GIF", "WEBP", "BMP", "DIB", "TIFF", "AVIF", "ICO", "PPM", "JPEG2000", "TGA",
 )  # fmt: skip
-
-_ENDINGS = {
-    "PNG": "png",
-    "JPEG": "jpeg",
-    "MPO": "jpeg",
-    "GIF": "gif",
-    "WEBP": "webp",
-    "BMP": "bmp",
-    "DIB": "dib",
-    "TIFF": "tiff",
-    "AVIF": "avif",
-    "PPM": "ppm",
-    "JPEG2000": "jp2",
-    "TGA": "tga",
-}
-_ICON = b"\0\0\1\0"
-
-UNKNOWN_ENDING = "bin"
-"""Ending of bytes that do not begin like a picture."""
 
 _LOOKS_LIKE = (
     (re.compile(rb"\s*(<!doctype html|<html|<head|<body)", re.IGNORECASE), "a web page"),
@@ -60,18 +46,18 @@ _changing_filters = threading.Lock()
 
 
 class ImageError(ValueError):
-    """A picture that cannot be used; the message is one sentence that says why."""
+    """An image that cannot be used; the message is one sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A decoded picture.
+class Pixels:
+    """A decoded image.
 
     Attributes:
         image: RGB, upright, flattened over white, sides and ratio within the limits.
-        format: Pillow's name of the encoding, None for a picture that was never encoded.
-        untouched: Whether the encoded bytes show exactly `image` to any reader: RGB, upright,
-            one frame, nothing padded or scaled.
+        format: Pillow's name of the encoding, None for an image that was never encoded.
+        untouched: Whether the encoded bytes show exactly `image` to any reader: plain RGB PNG or
+            JPEG, upright, one frame, nothing padded or scaled.
     """
 
     image: Image.Image
@@ -79,41 +65,23 @@ class Picture:
     untouched: bool
 
 
-def decode_image(data: bytes, name: str) -> Picture:
+def decode_image(data: bytes, name: str) -> Pixels:
     """Decode encoded bytes; the type is read from the bytes, never from a name.
 
     Args:
         data: The bytes of an image file.
-        name: What the picture is called in error messages.
+        name: What the image is called in error messages.
 
     Raises:
-        ImageError: Empty, not a picture, truncated, damaged, or more than `MAX_PIXELS`.
+        ImageError: Empty, not an image, truncated, damaged, or more than `MAX_PIXELS`.
     """
     if not data:
         raise ImageError(f"{name} is empty (0 bytes).")
     return _despite_warnings(lambda: _decode(data, name))
 
 
-def image_ending(data: bytes) -> str:
-    """The file ending of encoded bytes, one of a fixed list; only their header is read.
-
-    Args:
-        data: The bytes of a file, of an image or not.
-
-    Returns:
-        "png", "jpeg" and so on; `UNKNOWN_ENDING` if `decode_image` would not know the format.
-    """
-    if data.startswith(_ICON):  # Pillow decodes icons when it opens them.
-        return "ico"
-    try:
-        with Image.open(io.BytesIO(data), formats=tuple(_ENDINGS.keys() - {"MPO"})) as opened:
-            return _ENDINGS.get(opened.format or "", UNKNOWN_ENDING)
-    except Exception:  # noqa: BLE001  what is wrong with it is for `decode_image` to say
-        return UNKNOWN_ENDING
-
-
-def normalize_image(opened: Image.Image, name: str) -> Picture:
-    """Bring a PIL image of any mode into the form of `Picture`; the argument is not changed.
+def normalize_image(opened: Image.Image, name: str) -> Pixels:
+    """Bring a PIL image of any mode into the form of `Pixels`; the argument is not changed.
 
     Of an animation or a multi-page file the frame the image stands at is taken: the first one,
     after opening.
@@ -124,31 +92,25 @@ def normalize_image(opened: Image.Image, name: str) -> Picture:
     return _despite_warnings(lambda: _normalize(opened, name))
 
 
-def encode_image(picture: Picture) -> tuple[bytes, str]:
-    """Encode a picture as (bytes, MIME type).
-
-    Photos that came as JPEG stay JPEG (quality 95, full colour resolution), because a lossless
-    file of a photo is ten times as large; everything else becomes PNG.
-    """
+def encode_image(image: Image.Image, mime_type: str) -> bytes:
+    """Encode as "image/jpeg" (quality 95, full colour resolution) or as PNG."""
     stream = io.BytesIO()
-    if picture.format in {"JPEG", "MPO"}:
-        picture.image.save(stream, "JPEG", quality=95, subsampling=0)
-        return stream.getvalue(), "image/jpeg"
-    picture.image.save(stream, "PNG", compress_level=1)
-    return stream.getvalue(), "image/png"
+    if mime_type == "image/jpeg":
+        image.save(stream, "JPEG", quality=95, subsampling=0)
+    else:
+        image.save(stream, "PNG", compress_level=1)
+    return stream.getvalue()
 
 
-def shrink_image(image: Image.Image, max_pixels: int | None) -> Image.Image:
-    """A picture of at most so many pixels, of the same shape; the same object if it has no more."""
-    if max_pixels is None or image.width * image.height <= max_pixels:
-        return image
+def shrink_image(image: Image.Image, max_pixels: int) -> Image.Image:
+    """Return a larger image with so many pixels, of the same shape."""
     scale = (max_pixels / (image.width * image.height)) ** 0.5
     size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
     return image.resize(size, Image.Resampling.BICUBIC)
 
 
-def _despite_warnings(read: Callable[[], Picture]) -> Picture:
-    """Read a picture; where the program makes warnings errors, Pillow's do not refuse it.
+def _despite_warnings(read: Callable[[], Pixels]) -> Pixels:
+    """Read an image; where the program makes warnings errors, Pillow's do not refuse it.
 
     Pillow warns of what it can do without, such as broken EXIF data. Warning filters belong to the
     whole process, so they are only changed where one of them is in the way, and one at a time.
@@ -161,13 +123,13 @@ def _despite_warnings(read: Callable[[], Picture]) -> Picture:
             return read()
 
 
-def _decode(data: bytes, name: str) -> Picture:
+def _decode(data: bytes, name: str) -> Pixels:
     try:
         opened = Image.open(io.BytesIO(data), formats=_FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(name) from error
     except UnidentifiedImageError as error:
-        raise ImageError(_not_a_picture(data, name)) from error
+        raise ImageError(_not_an_image(data, name)) from error
     except Warning:
         raise
     except Exception as error:
@@ -175,7 +137,7 @@ def _decode(data: bytes, name: str) -> Picture:
     return _normalize(opened, name)
 
 
-def _normalize(opened: Image.Image, name: str) -> Picture:
+def _normalize(opened: Image.Image, name: str) -> Pixels:
     if opened.width * opened.height > MAX_PIXELS:
         raise _too_large(name)
     if not opened.width or not opened.height:
@@ -192,13 +154,14 @@ def _normalize(opened: Image.Image, name: str) -> Picture:
     except Exception as error:
         raise _damaged(name, error) from error
     untouched = (
-        opened.mode == "RGB"
+        opened.format in {"PNG", "JPEG"}
+        and opened.mode == "RGB"
         and not opened.has_transparency_data
         and not getattr(opened, "is_animated", False)
         and upright is opened
         and image is rgb
     )
-    return Picture(image=image, format=opened.format, untouched=untouched)
+    return Pixels(image=image, format=opened.format, untouched=untouched)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -265,9 +228,9 @@ def _flatten(image: Image.Image) -> Image.Image:
 
 
 def _fit(image: Image.Image) -> Image.Image:
-    """Pad very long pictures with white to `MAX_RATIO`, then scale tiny ones up to `MIN_SIDE`.
+    """Pad very long images with white to `MAX_RATIO`, then scale tiny ones up to `MIN_SIDE`.
 
-    Image processors of vision models raise on pictures outside these limits. The same object if
+    Image processors of vision models raise on images outside these limits. The same object if
     there is nothing to do.
     """
     short = max(min(image.size), math.ceil(max(image.size) / MAX_RATIO))
@@ -281,12 +244,12 @@ def _fit(image: Image.Image) -> Image.Image:
     return image
 
 
-def _not_a_picture(data: bytes, name: str) -> str:
+def _not_an_image(data: bytes, name: str) -> str:
     head = data[:1000]
     looks = next((what for pattern, what in _LOOKS_LIKE if pattern.match(head)), None)
     found = f"its content looks like {looks}" if looks else "its content is of no known type"
     known = "PNG, JPEG, WebP, GIF, BMP, TIFF or AVIF"
-    return f"{name} is not a picture ({found}); give a {known} file."
+    return f"{name} is not an image ({found}); give a {known} file."
 
 
 def _too_large(name: str) -> ImageError:

@@ -18,14 +18,13 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..attention import Attention
-from ..chat_format import Turn, turn_text
+from ..chat_format import Turn, prompt_text, turn_text
 from ..errors import ModelError
 from .prefix_cache import merge_caches, new_cache, take_sequence
-from .prompt import Encoder, Prompt, image_inputs, prompt_text
+from .prompt import Encoder, Prompt, image_inputs
 
 if TYPE_CHECKING:
-    from PIL import Image
-
+    from ..images import DecodedImage
     from .engine import Engine
 
 Span = tuple[int, int]
@@ -47,7 +46,7 @@ class AttentionPass:
     def __init__(
         self,
         turns: Sequence[Turn],
-        images: "Sequence[tuple[Image.Image, str]]",
+        images: "Sequence[DecodedImage]",
         span: Span,
         *,
         layers: tuple[int, ...],
@@ -59,7 +58,7 @@ class AttentionPass:
 
         Args:
             turns: The conversation.
-            images: Its images, with their digests.
+            images: Its images.
             span: Characters of the last turn's text (its parts joined).
             layers: Which layers, 1 for the first, all of them loaded.
             query: Whose attention, counted from the prompt's end.

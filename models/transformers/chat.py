@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from langchain_core.messages import BaseMessage
-from PIL import Image
 from pydantic import Field
 
 from ..attention import Attention, Layers, wanted_layers
@@ -34,7 +33,8 @@ class ChatTransformers(LocalChat):
 
     Example:
         >>> model = ChatTransformers(model="Qwen/Qwen3-VL-2B-Instruct", dtype="bfloat16")
-        >>> model.invoke([HumanMessage([image_block("cat.png"), {"type": "text", "text": "Who?"}])])
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
 
     Attributes (besides those of every `LocalChat`; a call may also have its own `model=`):
         attn_implementation: Attention implementation of transformers (sdpa, eager, ...), None for
@@ -109,7 +109,13 @@ class ChatTransformers(LocalChat):
             check_draft_files(self._spec(), draft._spec())
 
     def clear_prefix_cache(self) -> None:
-        """Evict the KV caches of earlier prompts, for all instances that share the model."""
+        """Evict the KV caches of earlier prompts, for all instances that share the model.
+
+        Preprocessed images are evicted too, for all models.
+        """
+        from .prompt import clear_prepared_images
+
+        clear_prepared_images()
         engine = self._engine()
         engine.call(engine.prefixes.clear)
 
@@ -178,13 +184,13 @@ class ChatTransformers(LocalChat):
         turns, images = chat_turns(messages, self._load_image)
         request = Request(
             turns,
-            _named(images),
+            images,
             settings,
             batch_size=self.batch_size,
             batch_tokens=self.batch_tokens,
             prefix_cache_bytes=self.prefix_cache_bytes,
             on_chunk=on_chunk,
-            draft=drafts and (drafts, _named(chat_turns(messages, draft._load_image)[1])),
+            draft=drafts and (drafts, chat_turns(messages, draft._load_image)[1]),
         )
         engine.submit(request)
         return LocalCall(request.future, model_name, started, timeout, settings.logprobs)
@@ -213,7 +219,7 @@ class ChatTransformers(LocalChat):
         turns, images = chat_turns(messages, self._load_image)
         one = AttentionPass(
             turns,
-            _named(images),
+            images,
             span,
             layers=wanted,
             query=query,
@@ -258,15 +264,3 @@ class ChatTransformers(LocalChat):
             threads=self.threads,
             layers=self.layers,
         )
-
-
-def _named(images: Sequence[Image.Image]) -> list[tuple[Image.Image, str]]:
-    """Return images with what tells each from all others: a hash of its size and pixels."""
-    import hashlib
-
-    named = []
-    for image in images:
-        digest = hashlib.blake2b(f"{image.mode} {image.size}".encode(), digest_size=16)
-        digest.update(image.tobytes())
-        named.append((image, digest.hexdigest()))
-    return named

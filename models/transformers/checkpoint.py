@@ -74,13 +74,14 @@ class LoadingGate:
         self._loads_waiting = 0
 
     @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Held while a model computes."""
+    def computing(self) -> Iterator[int]:
+        """Hold while a model computes; gives the number of models that do so now."""
         with self._changed:
             self._changed.wait_for(lambda: not self._loading and not self._loads_waiting)
             self._computing += 1
+            models = self._computing
         try:
-            yield
+            yield models
         finally:
             with self._changed:
                 self._computing -= 1
@@ -88,7 +89,7 @@ class LoadingGate:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Held while a checkpoint is loaded; goes before computations that have not begun."""
+        """Hold while a checkpoint is loaded; goes before computations that have not begun."""
         with self._changed:
             self._loads_waiting += 1
             self._changed.wait_for(lambda: not self._loading and not self._computing)
@@ -103,6 +104,7 @@ class LoadingGate:
 
 
 loading_gate = LoadingGate()
+_changing_threads = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,3 +444,24 @@ def _threads(model: Any, wanted: int | None) -> int | None:
     if wanted is not None or model.device.type != "cpu":
         return wanted
     return 1 if model.num_parameters() < SINGLE_THREAD_PARAMETERS else None
+
+
+def limit_threads(count: int) -> None:
+    """Set the CPU threads of the calling thread, and of no other.
+
+    `torch.set_num_threads` sets the calling thread and what later threads start with; the second
+    half is undone from a thread that ends immediately.
+    """
+    if torch.get_num_threads() == count:
+        return
+    with _changing_threads:
+        before: list[int] = []
+        for work in (
+            lambda: before.append(torch.get_num_threads()),
+            lambda: torch.set_num_threads(before[0]),
+        ):
+            if before:
+                torch.set_num_threads(count)
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import torch
-from PIL import Image
 from transformers import (
     GenerationConfig,
     LogitsProcessor,
@@ -27,7 +26,8 @@ from transformers import (
 from ..chat_format import Turn
 from ..completion import Chunk, Completion, Drafted, FinishReason, Settings, TextStream, token_entry
 from ..errors import ModelError
-from .checkpoint import Checkpoint, loading_gate
+from ..images import DecodedImage
+from .checkpoint import Checkpoint, limit_threads, loading_gate
 from .load_errors import explain_failure, is_out_of_memory
 from .prefix_cache import KVCache, PrefixCache, merge_caches, new_cache, take_sequence
 from .prompt import Encoder, Prompt, image_inputs
@@ -55,7 +55,7 @@ class Request:
 
     Attributes:
         turns: The conversation for the chat template.
-        images: Its images, with their digests.
+        images: Its images.
         settings: How to generate.
         batch_size: Sequences of a batch that it is in, at most.
         batch_tokens: Tokens of such a batch at most, padding and outputs included.
@@ -74,13 +74,13 @@ class Request:
     def __init__(
         self,
         turns: Sequence[Turn],
-        images: Sequence[tuple[Image.Image, str]],
+        images: Sequence[DecodedImage],
         settings: Settings,
         *,
         batch_size: int = 1,
         batch_tokens: int = 1 << 62,
         prefix_cache_bytes: int | None = None,
-        draft: "tuple[Engine, Sequence[tuple[Image.Image, str]]] | None" = None,
+        draft: "tuple[Engine, Sequence[DecodedImage]] | None" = None,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> None:
         """Prepare a request; `Engine.submit` sets the engine to work."""
@@ -252,7 +252,8 @@ class Engine:
     """A checkpoint in memory, with a thread of its own.
 
     On a CPU, models of fewer than 50 million parameters compute on one thread: beside other busy
-    threads, more of them wait for each other after every small operation.
+    threads, more of them wait for each other after every small operation. Larger ones divide
+    torch's threads among those that compute at the moment.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -281,9 +282,9 @@ class Engine:
         self._closed = False
         self.stopping = False
         self._lock = threading.Lock()
-        self._worker = threading.Thread(
-            target=self._run, args=(checkpoint.threads,), name=f"engine {self.name}", daemon=True
-        )
+        self._threads = checkpoint.threads
+        self._all_threads = torch.get_num_threads()
+        self._worker = threading.Thread(target=self._run, name=f"engine {self.name}", daemon=True)
         self._worker.start()
         # A thread that still computes when the interpreter ends would abort the process.
         atexit.register(self._stop)
@@ -310,6 +311,15 @@ class Engine:
         self.close()
         self._worker.join()
 
+    def token_ids(self, text: str) -> list[int]:
+        """Return the token ids of a bare text."""
+        return self.encoder.token_ids(text)
+
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
+        """Return the token ids of a prompt, those of images included."""
+        prompt: Prompt = self.call(lambda: self.encoder.encode(turns, images))
+        return prompt.tokens
+
     def call(self, function: Callable[[], Any]) -> Any:
         """Run a function in the engine's thread, between two tokens, and return its result."""
         work = _Function(function)
@@ -331,7 +341,9 @@ class Engine:
     def computing(self) -> Iterator[None]:
         """Hold while the model computes; no call knows anything of the one before."""
         try:
-            with loading_gate.computing(), torch.inference_mode():
+            with loading_gate.computing() as models, torch.inference_mode():
+                if self._threads is None and self.model.device.type == "cpu":
+                    limit_threads(max(1, self._all_threads // models))
                 yield
         finally:
             for part in self._stateful:
@@ -344,9 +356,9 @@ class Engine:
         dtype = self.model.dtype if value.is_floating_point() else None
         return value.to(device=self.model.device, dtype=dtype)
 
-    def _run(self, threads: int | None) -> None:
-        if threads is not None:
-            torch.set_num_threads(threads)
+    def _run(self) -> None:
+        if self._threads is not None:
+            limit_threads(self._threads)
         running: list[Request] = []
         while True:
             arrived = self._arrivals(running)
@@ -361,12 +373,10 @@ class Engine:
 
     def _arrivals(self, running: Sequence[Request]) -> list[Request] | None:
         """Return the requests that may run now beside the running ones; None once closed."""
-        while True:
-            block = not running and not self._held
-            try:
-                work = self._waiting.get(block=block)
-            except queue.Empty:
-                break
+        idle = not running and not self._held
+        # No more than what waits now: what keeps coming would hold up the running ones.
+        for _ in range(max(self._waiting.qsize(), idle)):
+            work = self._waiting.get()
             if work is None:
                 if not running and not self._held:
                     return None

@@ -7,17 +7,17 @@ import hashlib
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import torch
 from cachetools import LRUCache
-from jinja2 import TemplateError
-from PIL import Image
 
-from ..chat_format import Turn, turn_text
+from ..chat_format import Turn, prompt_text
 from ..errors import ContextLengthError, ModelError
+from ..images import DecodedImage
 from .checkpoint import Checkpoint
 from .load_errors import one_line
 from .prefix_cache import has_plain_cache
@@ -110,21 +110,21 @@ class Encoder:
         pad = self.tokenizer.pad_token_id
         self.pad_token = pad if pad is not None else next(iter(sorted(self.end_tokens)), 0)
 
-    def encode(self, turns: Sequence[Turn], images: Sequence[tuple[Image.Image, str]]) -> Prompt:
+    def encode(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Prompt:
         """Render the chat template, tokenize, and preprocess the images.
 
         Args:
             turns: The conversation.
-            images: Its images, each with what tells it from others.
+            images: Its images.
 
         Raises:
             ContextLengthError: The prompt is longer than the model's context.
             ModelError: The template does not know a role, or does not show an image.
         """
-        digests = [digest for _, digest in images]
+        digests = [image.digest for image in images]
         with self._lock:
             text = prompt_text(self.processor, turns, len(images), self._name)
-            extra: dict[str, Any] = {"images": [image for image, _ in images]} if images else {}
+            extra: dict[str, Any] = {"images": [image.image for image in images]} if images else {}
             bos = self.tokenizer.bos_token
             if bos and text.startswith(bos):  # the template wrote it already
                 extra["add_special_tokens"] = False
@@ -222,46 +222,6 @@ class Encoder:
             )
 
 
-def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
-    """Render the chat template, and check that it shows everything.
-
-    Args:
-        processor: The checkpoint's processor.
-        turns: The conversation.
-        images: How many images it holds.
-        model: The model's name, for error messages.
-
-    Raises:
-        ModelError: The template refuses the conversation, leaves a message out, or the text itself
-            holds the marker of an image.
-    """
-    try:
-        text: str = processor.apply_chat_template(
-            list(turns), add_generation_prompt=True, tokenize=False
-        )
-    except (TemplateError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"The chat template of {model!r} does not take this conversation ({one_line(error)})."
-        ) from error
-    for turn in turns:
-        # Assistant and tool turns are reworded by many templates.
-        known = turn["role"] in {"user", "assistant", "tool"}
-        if not known and any(part.strip() not in text for part in turn_text(turn)):
-            raise ModelError(
-                f"The chat template of {model!r} leaves out messages of the role "
-                f"{turn['role']!r}; put their text into a user message."
-            )
-    marker: str | None = getattr(processor, "image_token", None)
-    shown = text.count(marker) if marker else 0
-    if shown and shown != images:
-        raise ModelError(
-            f"The prompt for {model!r} shows {shown} images where {images} were given: its text "
-            f"holds the image marker {marker!r}, or an image is in a message of a role that the "
-            "chat template shows without images."
-        )
-    return text
-
-
 class _SharedPreprocessing:
     """An image processor that does no work twice.
 
@@ -283,11 +243,11 @@ class _SharedPreprocessing:
             return self._processor(images, *args, **kwargs)
         key = (self.digests, self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
         with _preparing:
-            made = prepared_images.get(key)
+            made = _prepared.get(key)
         if made is None:
             made = self._processor(images, *args, **kwargs)
-            with _preparing, _too_large():
-                prepared_images[key] = made
+            with _preparing, suppress(ValueError):  # larger than the whole cache
+                _prepared[key] = made
         # Processors take keys out of what they get.
         return made.__class__(data=dict(made))
 
@@ -296,18 +256,14 @@ def _tensor_bytes(made: Any) -> int:
     return sum(value.nbytes for value in made.values() if torch.is_tensor(value))
 
 
-class _too_large:  # noqa: N801
-    """Ignore what cachetools raises of a value larger than the whole cache."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
-        return kind is not None and issubclass(kind, ValueError)
-
-
 _preparing = threading.Lock()
-prepared_images: LRUCache[Any, Any] = LRUCache(PREPARED_BYTES, _tensor_bytes)
+_prepared: LRUCache[Any, Any] = LRUCache(PREPARED_BYTES, _tensor_bytes)
+
+
+def clear_prepared_images() -> None:
+    """Evict the preprocessed images, for all models."""
+    with _preparing:
+        _prepared.clear()
 
 
 def _content_chain(

@@ -13,7 +13,6 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
-from PIL import Image
 from transformers import AutoProcessor
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -21,10 +20,10 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from ..chat_format import Turn
+from ..chat_format import Turn, prompt_text
 from ..completion import Chunk, Completion, Settings
 from ..errors import ContextLengthError, EngineEndedError, ModelError
-from ..prompt_text import prompt_text
+from ..images import DecodedImage
 from .options import EngineSpec
 from .outputs import Output
 
@@ -89,7 +88,7 @@ class Engine:
     def submit(
         self,
         turns: Sequence[Turn],
-        images: Sequence[Image.Image],
+        images: Sequence[DecodedImage],
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> Future[Completion]:
@@ -111,7 +110,7 @@ class Engine:
         """
         return self._answer(self._explained(work))
 
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> list[int]:
+    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Token ids of a prompt, those of pictures included."""
         prompt = self._answer(self._render(turns, images)).result()
         return list(prompt["prompt_token_ids"])
@@ -123,7 +122,7 @@ class Engine:
     async def _generate(
         self,
         turns: Sequence[Turn],
-        images: Sequence[Image.Image],
+        images: Sequence[DecodedImage],
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None,
     ) -> Completion:
@@ -146,14 +145,14 @@ class Engine:
         except Exception as error:
             raise self._explain(error) from error
 
-    async def _render(self, turns: Sequence[Turn], images: Sequence[Image.Image]) -> Any:
+    async def _render(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
         text = prompt_text(self._processor, turns, len(images), self.name)
         tokenizer = self._processor.tokenizer
         written = bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
         tokens = tokenizer(text, add_special_tokens=not written)["input_ids"]
         prompt: dict[str, Any] = {"prompt_token_ids": tokens}
         if images:
-            prompt["multi_modal_data"] = {"image": list(images)}
+            prompt["multi_modal_data"] = {"image": [image.image for image in images]}
         (rendered,) = await self._llm.renderer.render_cmpl_async([prompt])
         return rendered
 

@@ -24,7 +24,7 @@ def model(qwen_checkpoint):
 @pytest.fixture
 def slow(monkeypatch, model):
     """Every token takes 20 ms; yields a list that grows with each of them."""
-    from langgraph_mai.models.transformers.sampling import Watch
+    from transformers import StoppingCriteriaList as Watch
 
     steps = []
     original = Watch.__call__
@@ -107,15 +107,15 @@ async def test_a_cancelled_call_stops_the_model(model, slow):
 
 
 async def test_a_call_cancelled_while_its_prompt_is_prepared(model, slow, monkeypatch):
-    from langgraph_mai.models.transformers.engine import Engine
+    from transformers import Qwen3VLProcessor
 
-    encode = Engine.encode
+    encode = Qwen3VLProcessor.__call__
 
-    def slow_encode(self, *args):
+    def slow_encode(self, *args, **kwargs):
         time.sleep(0.2)
-        return encode(self, *args)
+        return encode(self, *args, **kwargs)
 
-    monkeypatch.setattr(Engine, "encode", slow_encode)
+    monkeypatch.setattr(Qwen3VLProcessor, "__call__", slow_encode)
     task = asyncio.create_task(model.ainvoke(QUESTION, **LONG))
     await asyncio.sleep(0.1)
     task.cancel()

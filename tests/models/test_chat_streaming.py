@@ -130,7 +130,7 @@ async def test_events_of_an_invoked_model_carry_its_tokens(model):
 
 
 def test_a_stream_may_be_left_early(model, monkeypatch):
-    from langgraph_mai.models.transformers.sampling import Watch
+    from transformers import StoppingCriteriaList as Watch
 
     steps = []
     original = Watch.__call__

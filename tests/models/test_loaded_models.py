@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from langgraph_mai.models import ChatTransformers
-from langgraph_mai.models.transformers.gate import Gate
 
 
 class Loads:
@@ -102,8 +101,7 @@ def test_a_call_may_name_another_model(fresh, internvl_checkpoint, loads):
 def test_no_model_computes_while_another_one_loads(fresh, qwen_checkpoint, monkeypatch):
     """transformers changes torch's default dtype while it loads; a model would notice."""
     from transformers import AutoModelForImageTextToText
-
-    from langgraph_mai.models.transformers.sampling import Watch
+    from transformers import StoppingCriteriaList as Watch
 
     load, step = AutoModelForImageTextToText.from_pretrained, Watch.__call__
     seen = []
@@ -128,66 +126,9 @@ def test_no_model_computes_while_another_one_loads(fresh, qwen_checkpoint, monke
     assert set(seen) == {torch.float32}
 
 
-def test_the_gate_lets_computations_overlap_and_loads_wait():
-    gate = Gate()
-    log = []
-    both = threading.Barrier(2, timeout=5)
-
-    def compute():
-        with gate.computing():
-            both.wait()
-            log.append("computed")
-
-    def load():
-        with gate.loading():
-            log.append("load begins")
-            time.sleep(0.05)
-            log.append("load ends")
-
-    at_once(compute, compute)
-    assert log == ["computed"] * 2
-    log.clear()
-    at_once(load, load, load)
-    assert log == ["load begins", "load ends"] * 3
-
-
-def test_a_waiting_load_goes_first():
-    gate = Gate()
-    log = []
-    computing = gate.computing()
-    computing.__enter__()
-
-    def load():
-        with gate.loading():
-            log.append("load")
-
-    def compute():
-        with gate.computing():
-            log.append("compute")
-
-    loader, later = threading.Thread(target=load), threading.Thread(target=compute)
-    loader.start()
-    time.sleep(0.3)
-    later.start()
-    time.sleep(0.1)
-    assert log == []
-    computing.__exit__(None, None, None)
-    loader.join()
-    later.join()
-    assert log == ["load", "compute"]
-
-
-def test_threads_of_the_rest_of_the_process_stay_as_they_are(fresh):
-    before = torch.get_num_threads()
-    later = []
-    ChatTransformers(model=fresh, dtype="float32", max_tokens=1, threads=3).invoke("x")
-    at_once(lambda: later.append(torch.get_num_threads()))
-    assert [torch.get_num_threads(), *later] == [before, before]
-
-
 @pytest.mark.parametrize(("asked", "expected"), [(None, 1), (3, 3)])
 def test_a_small_model_computes_on_one_thread_unless_told(fresh, monkeypatch, asked, expected):
-    from langgraph_mai.models.transformers.sampling import Watch
+    from transformers import StoppingCriteriaList as Watch
 
     seen = []
     original = Watch.__call__

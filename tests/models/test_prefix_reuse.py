@@ -216,3 +216,33 @@ def test_the_eager_implementation_too(checkpoint):
     asked = [ask(text, one) for one in PICTURES[:3] for text in TEXTS[:3]]
     assert [m.content for m in model.batch(asked)] == [m.content for m in plain.batch(asked)]
     assert [m.content for m in model.batch(asked)] == [m.content for m in plain.batch(asked)]
+
+
+def test_the_least_recently_used_prefix_is_evicted_within_the_bound(qwen_checkpoint):
+    model = ChatTransformers(
+        model=str(qwen_checkpoint), dtype="float32", device="cpu", max_tokens=1
+    ).load()
+    model.clear_prefix_cache()
+    texts = [letter * 200 for letter in "abc"]
+    first = model.invoke(texts[0])
+    tokens = first.usage_metadata["input_tokens"]
+    whole = model.invoke(texts[0])
+    assert cached(whole) == tokens - 1
+    # Keys and values in float32 of 2 layers, 2 heads of 16, and the index: room for two prompts.
+    bounded = model.model_copy(
+        update={"prefix_cache_bytes": int(2.5 * tokens * _token_bytes(model))}
+    )
+    bounded.invoke(texts[1])
+    bounded.invoke(texts[0])
+    bounded.invoke(texts[2])
+    assert cached(bounded.invoke(texts[0])) == tokens - 1
+    assert cached(bounded.invoke(texts[1])) < tokens - 1
+
+
+def _token_bytes(model):
+    import json
+    from pathlib import Path
+
+    text = json.loads((Path(model.model) / "config.json").read_text())["text_config"]
+    heads, size = text["num_key_value_heads"], text["head_dim"]
+    return text["num_hidden_layers"] * heads * size * 2 * 4 + 160

@@ -1,5 +1,10 @@
-"""The loop of speculative decoding, on models made up for it and on real ones."""
+"""Speculative decoding: the target's own output, whatever its draft proposes."""
 
+import asyncio
+import json
+import shutil
+import threading
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -7,22 +12,180 @@ import torch
 from checkpoints import save_internvl, save_qwen3_vl
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
 from PIL import Image
 
+from langgraph_mai.models.capabilities import SupportsDraft
 from langgraph_mai.models.completion import Drafted
-from langgraph_mai.models.transformers.checkpoint import load_checkpoint
-from langgraph_mai.models.transformers.encoder import Encoder
-from langgraph_mai.models.transformers.load_errors import ModelSpec
-from langgraph_mai.models.transformers.speculation import Reader, Speculation
+from langgraph_mai.models.errors import ModelError
+from langgraph_mai.models.server_chat import ChatServer
+from langgraph_mai.models.transformers.chat import ChatTransformers
+from langgraph_mai.models.transformers.speculation import AHEAD, speculate
+
+
+@pytest.fixture(scope="module", params=[save_qwen3_vl, save_internvl])
+def models(request, tmp_path_factory):
+    """A target, and a draft that writes something else."""
+    folders = [tmp_path_factory.mktemp("drafts") for _ in range(2)]
+    return tuple(
+        ChatTransformers(model=str(request.param(folder, seed)), device="cpu", max_tokens=30)
+        for seed, folder in enumerate(folders)
+    )
+
+
+@pytest.fixture
+def question():
+    def ask(color: str = "red", text: str = "What is it?") -> list[HumanMessage]:
+        image = {"type": "image", "image": Image.new("RGB", (128, 128), color)}
+        return [HumanMessage([image, {"type": "text", "text": text}])]
+
+    return ask
+
+
+def test_the_answer_is_the_one_without_a_draft(models, question, ask):
+    target, draft = models
+    expected = target.invoke(question()).text
+    assert ask(target, question(), draft=draft) == expected
+    assert ask(target.model_copy(update={"draft": draft}), question()) == expected
+
+
+def test_the_message_says_what_became_of_the_drafts_tokens(models, question):
+    target, draft = models
+    message = target.invoke(question(), draft=draft)
+    said = message.response_metadata
+    assert 0 <= said["accepted_tokens"] < said["drafted_tokens"]
+    assert message.usage_metadata["output_tokens"] == 30
+    assert said["finish_reason"] == "length"
+    twin = target.model_copy()
+    said = target.invoke(question(), draft=twin).response_metadata
+    assert said["accepted_tokens"] == said["drafted_tokens"] > 20
+    assert "drafted_tokens" not in target.invoke(question()).response_metadata
+    *_, last = target.stream(question(), draft=draft)
+    assert last.response_metadata["drafted_tokens"] > 0
+
+
+@pytest.mark.parametrize("limit", [1, 2, 6, 7])
+def test_limits_hold_to_the_token(models, question, limit):
+    target, draft = models
+    for writer in (draft, target.model_copy()):
+        message = target.invoke(question(), draft=writer, max_tokens=limit)
+        assert message.usage_metadata["output_tokens"] == limit
+        assert message.text == target.invoke(question(), max_tokens=limit).text
+
+
+def test_stop_strings_end_the_output_where_they_do_without_a_draft(models, question):
+    target, draft = models
+    text = target.invoke(question()).text
+    stop = [text[len(text) // 2 :][:2]]
+    plain = target.invoke(question(), stop=stop)
+    for writer in (draft, target.model_copy()):
+        message = target.invoke(question(), stop=stop, draft=writer)
+        assert message.text == plain.text
+        assert message.response_metadata["finish_reason"] == "stop"
+        assert message.usage_metadata == plain.usage_metadata | {
+            "input_token_details": {"cache_read": 0}
+        }
+
+
+def test_log_probabilities_are_those_without_a_draft(models, question):
+    target, draft = models
+
+    def logprobs(**settings):
+        message = target.invoke(question(), logprobs=True, top_logprobs=3, **settings)
+        return message.response_metadata["logprobs"]["content"]
+
+    for one, other in zip(logprobs(), logprobs(draft=draft), strict=True):
+        assert one["token"] == other["token"]
+        assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-4)
+        assert [top["token"] for top in one["top_logprobs"]] == [
+            top["token"] for top in other["top_logprobs"]
+        ]
+
+
+def test_calls_with_and_without_a_draft_mix(models, question):
+    target, draft = models
+    questions = [question(color) for color in ("red", "navy", "white", "green")]
+    expected = [target.invoke(one).text for one in questions]
+    assert [one.text for one in target.batch(questions, draft=draft)] == expected
+
+    async def mixed():
+        calls = [
+            target.ainvoke(one, draft=draft if number % 2 else None)
+            for number, one in enumerate(questions * 3)
+        ]
+        return [message.text for message in await asyncio.gather(*calls)]
+
+    assert asyncio.run(mixed()) == expected * 3
+
+
+def test_a_model_drafts_while_it_answers_itself(models, question):
+    target, draft = models
+    expected = [target.invoke(question()).text, draft.invoke(question("navy")).text]
+    for _ in range(3):
+        found: dict[str, str] = {}
+
+        def answer(name, model, color, found=found, **settings):
+            found[name] = model.invoke(question(color), **settings).text
+
+        draft.clear_prefix_cache()
+        threads = [
+            threading.Thread(
+                target=answer, args=("target", target, "red"), kwargs={"draft": draft}
+            ),
+            threading.Thread(target=answer, args=("draft", draft, "navy")),
+            # Each drafts for the other one, and neither waits for it.
+            threading.Thread(target=answer, args=("turn", draft, "red"), kwargs={"draft": target}),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        assert [found["target"], found["draft"]] == expected
+        assert found["turn"] == draft.invoke(question()).text
+
+
+def test_what_cannot_draft_is_refused_in_a_sentence(models, question, demo_weights):
+    target, draft = models
+    other = ChatTransformers(model=str(demo_weights / "small"), device="cpu")
+    with pytest.raises(ModelError, match="tokenizers differ; use two models of one family"):
+        target.invoke(question(), draft=other)
+    with pytest.raises(ModelError, match="serves greedy decoding only; set temperature to 0"):
+        target.invoke(question(), draft=draft, temperature=0.5)
+    server = ChatServer(model="m", base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(ModelError, match="ChatServer cannot draft for"):
+        target.check_draft(server)
+    with pytest.raises(ModelError, match="ChatServer cannot draft for"):
+        target.invoke(question(), draft=server)
+
+
+def test_by_the_files_it_is_known_before_anything_is_loaded(models, demo_weights, tmp_path):
+    target, draft = models
+    assert target.check_draft(draft, files=True) is None
+    other = ChatTransformers(model=str(demo_weights / "small"), device="cpu")
+    assert target.check_draft(other) is None
+    with pytest.raises(ModelError, match="tokenizers differ; use two models of one family"):
+        target.check_draft(other, files=True)
+    absent = ChatTransformers(model=str(tmp_path / "absent"), device="cpu")
+    with pytest.raises(ModelError, match="no model folder"):
+        target.check_draft(absent, files=True)
+    config = json.loads((Path(target.model) / "config.json").read_text())
+    copy = shutil.copytree(target.model, tmp_path / "copy")
+    (copy / "config.json").write_text(json.dumps(config | {"model_type": "qwen2_vl"}))
+    with pytest.raises(ModelError, match="it cannot take back what it read"):
+        target.check_draft(ChatTransformers(model=str(copy), device="cpu"), files=True)
+
+
+def test_it_is_a_capability_that_others_lack(models):
+    target, draft = models
+    assert isinstance(target, SupportsDraft)
+    assert target.check_draft(draft) is None
+    assert not isinstance(ChatServer(model="m", base_url="http://127.0.0.1:9/v1"), SupportsDraft)
+
+
+# The loop, on models made up for it.
 
 END = 0
 TOKENS = 4
-TURNS = [
-    {
-        "role": "user",
-        "content": [{"type": "image"}, {"type": "text", "text": "What is in the picture?"}],
-    }
-]
 
 
 class MadeUpReader:
@@ -47,7 +210,7 @@ class MadeUpReader:
             found.append(self.next_token(self.known))
         return self._scores(found)
 
-    def forget(self, tokens: int) -> None:
+    def crop(self, tokens: int) -> None:
         del self.known[len(self.known) - tokens :]
 
     def _scores(self, tokens: list[int]) -> torch.Tensor:
@@ -78,11 +241,10 @@ def greedy(target: MadeUpReader, limit: int, enough: int) -> list[int]:
 @given(
     seed=st.integers(0, 10_000),
     right=st.sampled_from([0.0, 0.3, 0.8, 1.0]),
-    ahead=st.integers(1, 7),
     limit=st.integers(1, 40),
     enough=st.integers(1, 40),
 )
-def test_whatever_the_draft_writes_the_output_is_the_targets_own(seed, right, ahead, limit, enough):
+def test_whatever_the_draft_proposes_the_output_is_the_targets_own(seed, right, limit, enough):
     target = MadeUpReader(seed)
     draft, drafted = Guesser(target, seed + 1, right), Drafted()
     tokens: list[int] = []
@@ -92,18 +254,18 @@ def test_whatever_the_draft_writes_the_output_is_the_targets_own(seed, right, ah
         tokens.append(token)
         return token != END and len(tokens) < enough
 
-    Speculation(target, draft, frozenset({END}), drafted, ahead).run(limit, accept)
+    speculate(target, draft, frozenset({END}), limit, accept, drafted)
     assert tokens == greedy(target, limit, enough)
-    assert 0 <= drafted.accepted <= drafted.written
+    assert 0 <= drafted.accepted <= drafted.proposed
     assert drafted.accepted <= max(0, len(tokens) - 1)
-    assert draft.passes == drafted.written
+    assert draft.passes == drafted.proposed
     # Every pass of the target but the prompt's gives a token of its own behind the accepted ones.
     own = len(tokens) - 1 - drafted.accepted
     assert own <= target.passes <= own + 1
 
 
-@given(seed=st.integers(0, 10_000), ahead=st.integers(1, 7))
-def test_a_draft_that_is_always_right_saves_passes(seed, ahead):
+@given(seed=st.integers(0, 10_000))
+def test_a_draft_that_is_always_right_saves_passes(seed):
     target = MadeUpReader(seed)
     drafted = Drafted()
     tokens: list[int] = []
@@ -113,85 +275,6 @@ def test_a_draft_that_is_always_right_saves_passes(seed, ahead):
         return True
 
     draft = Guesser(target, seed, 1.0)
-    Speculation(target, draft, frozenset(), drafted, ahead).run(1 + 3 * (ahead + 1), accept)
-    assert drafted.written == drafted.accepted == 3 * ahead
+    speculate(target, draft, frozenset(), 1 + 3 * (AHEAD + 1), accept, drafted)
+    assert drafted.proposed == drafted.accepted == 3 * AHEAD
     assert target.passes == 3
-
-
-def load(folder):
-    return load_checkpoint(ModelSpec(str(folder), dtype="float32", device="cpu"), gate)
-
-
-@pytest.fixture(scope="module", params=[save_qwen3_vl, save_internvl])
-def checkpoints(request, tmp_path_factory):
-    """A target, a draft that writes something else, and the target's twin."""
-    folders = [tmp_path_factory.mktemp("speculation") for _ in range(2)]
-    target, draft = (load(request.param(folder, seed)) for seed, folder in enumerate(folders))
-    return target, draft, load(folders[0])
-
-
-@pytest.fixture(scope="module")
-def pictures():
-    return [Image.new("RGB", (128, 128), color) for color in ("red", "navy")]
-
-
-def write(target, draft, picture, ahead, limit):
-    """Tokens of the target with a draft, and what became of the draft's."""
-    prompts = [Encoder(one, reuses=True).encode(TURNS, [picture]) for one in (target, draft)]
-    readers = [
-        Reader(one.model, prompt) for one, prompt in zip((target, draft), prompts, strict=True)
-    ]
-    tokens, drafted = [], Drafted()
-
-    def accept(token: int, _scores: torch.Tensor) -> bool:
-        tokens.append(token)
-        return True
-
-    with torch.inference_mode():
-        Speculation(*readers, frozenset(), drafted, ahead).run(limit, accept)
-    return tokens, drafted
-
-
-def plain(target, picture, limit):
-    """Tokens of transformers' own greedy search."""
-    processor = target.processor
-    text = processor.apply_chat_template(TURNS, add_generation_prompt=True, tokenize=False)
-    inputs = processor(text=[text], images=[picture], return_tensors="pt")
-    inputs = {key: value for key, value in inputs.items() if torch.is_tensor(value)}
-    inputs.pop("num_patches", None)
-    written = target.model.generate(
-        **inputs, max_new_tokens=limit, do_sample=False, eos_token_id=None
-    )
-    for part in target.model.modules():  # Qwen keeps the offset of its positions on the model
-        if hasattr(part, "rope_deltas"):
-            part.rope_deltas = None
-    return written[0, inputs["input_ids"].shape[1] :].tolist()
-
-
-@pytest.mark.parametrize("ahead", [1, 2, 5, 40])
-def test_the_tokens_are_those_of_transformers_own_greedy_search(checkpoints, pictures, ahead):
-    target, draft, _ = checkpoints
-    for picture in pictures:
-        tokens, drafted = write(target, draft, picture, ahead, 30)
-        assert tokens == plain(target, picture, 30)
-        assert drafted.accepted < drafted.written
-
-
-def test_a_twin_is_always_right_so_the_draft_sees_the_picture(checkpoints, pictures):
-    target, _, twin = checkpoints
-    outputs = set()
-    for picture in pictures:
-        tokens, drafted = write(target, twin, picture, 4, 21)
-        assert drafted.accepted == drafted.written == 16
-        outputs.add(tuple(tokens))
-    assert len(outputs) == len(pictures)  # what is written depends on the picture
-
-
-def test_a_reader_leaves_nothing_on_the_model(checkpoints, pictures):
-    target, draft, _ = checkpoints
-    before = plain(target, pictures[0], 20)
-    write(draft, target, pictures[1], 5, 20)
-    assert plain(target, pictures[0], 20) == before
-    for model in (target.model, draft.model):
-        offsets = [getattr(part, "rope_deltas", None) for part in model.modules()]
-        assert all(offset is None for offset in offsets)

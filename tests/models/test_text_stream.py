@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.models.transformers.text_stream import TextStream
+from langgraph_mai.models.completion import TextStream
 
 
 def byte_decoder(tokens):

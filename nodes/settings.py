@@ -1,4 +1,4 @@
-"""The settings of one run: what `context=` gives, and what the steps read of it."""
+"""The settings of one run: what `context=` provides, and what the nodes read of it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..answers import AnswerType
 from ..configs import list_prompts
 from ..configs.schemas import refuse_bool
-from .errors import MAIInputError
-from .state import Settings
+from .state import MAIInputError, Settings
 
 _LIMITS: tuple[Literal["direct", "reason", "transfer"], ...] = ("direct", "reason", "transfer")
 _MOST_TOKENS = _MOST_LAYERS = 2**31 - 1
@@ -19,14 +18,14 @@ _PROMPT_SETS = tuple(list_prompts())
 
 
 class MAIContext(BaseModel):
-    """Settings of one run; what is not given stays as the graph was made.
+    """Settings of one run; what is left out stays as the graph was made.
 
     As a subgraph, the cascade gets its parent's context: there, these settings are read from a
     field `mai` (an `MAIContext` or a dict), or else from fields of the same names.
 
     Attributes:
-        transfer: What of the reasoning is handed to the large model: "full", or "sparse" where the
-            graph has a model that gives attention.
+        transfer: What of the reasoning is transferred: "full", or "sparse" where the graph has a
+            model that supports attention.
         sparse_layer: The layer whose attention sparse transfer reads, 1 for the first.
         sparse_share: The share of the attention that it keeps, above 0, at most 1.
         prompts: A prompt set of configs/prompts, by name.
@@ -123,7 +122,7 @@ class MAIContext(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_not_given(cls, values: Any) -> Any:
-        """A form sends the fields that nobody filled in as empty texts."""
+        """Drop the fields of a form that nobody filled in: they come as empty texts."""
         if not isinstance(values, Mapping):
             return values
         return {name: value for name, value in values.items() if value != ""}
@@ -146,12 +145,17 @@ class MAIContext(BaseModel):
         return value
 
 
+_UNSET = MAIContext()
+
+
 def read_context(context: object) -> MAIContext:
-    """A run's context, whatever it is: none, an `MAIContext`, or a parent graph's own object.
+    """Read a run's context, whatever it is: none, an `MAIContext`, or a parent graph's own object.
 
     Raises:
         MAIInputError: A field of the same name (or `mai`) that holds no such setting.
     """
+    if context is None:
+        return _UNSET
     if isinstance(context, MAIContext):
         return context
     inner = _field(context, "mai")
@@ -171,7 +175,7 @@ def read_context(context: object) -> MAIContext:
 
 
 def run_settings(context: MAIContext) -> Settings:
-    """What the steps read of a context, as plain data for the state; empty if nothing is set."""
+    """Return the settings of a context as plain data for the state; empty if nothing is set."""
     limits = {style: getattr(context, f"max_tokens_{style}") for style in _LIMITS}
     settings: dict[str, Any] = {
         "transfer": context.transfer,

@@ -1,0 +1,287 @@
+"""Load an image once for everybody: from a reference, or from a message's content block."""
+
+import base64
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cachetools import LRUCache, cached
+from PIL import Image
+
+from ...configs.files import write_whole
+from .decoding import ImageError, Pixels, decode_image, encode_image, normalize_image, shrink_image
+from .sources import (
+    decode_base64,
+    decode_data_uri,
+    describe,
+    local_path,
+    read_reference,
+    reference_scheme,
+)
+
+CACHE_BYTES = 256 << 20
+"""Memory that decoded images may take in a process; as much again for their base64 texts."""
+
+_IMAGE_TYPES = {"image", "image_url", "input_image"}
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedImage:
+    """An image as a person sees it, and as chat models take it.
+
+    Attributes:
+        image: RGB, upright, sides and ratio within what vision models take (see `decoding`). It is
+            shared by all that load equal bytes: never change it.
+        digest: Its name: the hex SHA-256 of the bytes as they were read; of the pixels, where it
+            came as a PIL image.
+        format: Pillow's name of the encoding it came in; None for PIL images.
+        data: The bytes as read, where they show exactly `image` to any reader (plain RGB PNG or
+            JPEG); None where it has to be encoded again.
+    """
+
+    image: Image.Image
+    digest: str
+    format: str | None = None
+    data: bytes | None = field(default=None, repr=False)
+
+    @cached_property
+    def base64(self) -> str:
+        """The image file as base64: the bytes as read, or encoded again."""
+        data = self.data or encode_image(self.image, self.mime_type)
+        text = base64.b64encode(data).decode("ascii")
+        _remember(text, self)
+        return text
+
+    @property
+    def mime_type(self) -> str:
+        """Of `base64`: photos that came as JPEG stay JPEG, everything else is PNG.
+
+        A lossless file of a photo is ten times as large.
+        """
+        return "image/jpeg" if self.format in {"JPEG", "MPO"} else "image/png"
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """LangChain's standard image block, which every chat model package accepts.
+
+        A model of this package that gets it neither decodes nor hashes the image again.
+        """
+        return {"type": "image", "base64": self.base64, "mime_type": self.mime_type}
+
+    def shrink(self, max_pixels: int | None) -> "DecodedImage":
+        """Return it with at most so many pixels, in the same shape; itself if it has no more."""
+        if max_pixels is None or self.image.width * self.image.height <= max_pixels:
+            return self
+        digest = f"{self.digest}-{max_pixels}"
+        return _once(
+            digest,
+            lambda: DecodedImage(shrink_image(self.image, max_pixels), digest, self.format),
+        )
+
+
+def _memory(decoded: DecodedImage) -> int:
+    return 3 * decoded.image.width * decoded.image.height + len(decoded.data or b"")
+
+
+class _Text(NamedTuple):
+    """A digest, and the length of the text that stands for the same image."""
+
+    digest: str
+    length: int
+
+
+_images: LRUCache[str, DecodedImage] = LRUCache(CACHE_BYTES, getsizeof=_memory)
+_texts: LRUCache[str, _Text] = LRUCache(CACHE_BYTES, getsizeof=lambda text: text.length)
+_lock = threading.Condition()
+
+
+@cached(_images, key=lambda digest, _: digest, condition=_lock)
+def _once(_: str, make: Callable[[], DecodedImage]) -> DecodedImage:
+    """Make an image, unless it is cached or another thread is making it."""
+    return make()
+
+
+def load_image(reference: str, *, allow_fetch: bool = False) -> DecodedImage:
+    """Load an image; equal bytes are decoded once.
+
+    Args:
+        reference: A path, a `file:` URL, a data URI, or an http(s) URL.
+        allow_fetch: Whether http(s) URLs may be downloaded (20 s and 32 MiB at most).
+
+    Raises:
+        ImageError: There is no such image, or it cannot be used.
+    """
+    if reference_scheme(reference) == "data":
+        return _from_text(reference, decode_data_uri, "The data URI")
+    data = read_reference(reference, allow_fetch=allow_fetch)
+    return _from_bytes(data, describe(reference))
+
+
+def cached_image(digest: str) -> DecodedImage | None:
+    """Return the image of this digest if it is still in memory."""
+    with _lock:
+        return _images.get(digest)
+
+
+def clear_image_cache() -> None:
+    """Forget all decoded images."""
+    with _lock:
+        _images.clear()
+        _texts.clear()
+
+
+def image_reference(image: str | Path | bytes | Image.Image, folder: str | Path) -> str:
+    """Turn whatever names or holds an image into a string that a state can carry.
+
+    Args:
+        image: Paths and file URLs become absolute paths (they are not opened), http(s) URLs stay
+            as they are. Bytes, data URIs and PIL images are checked and written to a file.
+        folder: Where to; the file is named by the hash of its content, so equal images share one.
+
+    Raises:
+        ImageError: The bytes are no usable image, or the string is no known kind of reference.
+        ConfigError: The folder cannot be written.
+    """
+    if isinstance(image, str | os.PathLike):
+        text = os.fspath(image)
+        scheme = reference_scheme(text)
+        if scheme in {"http", "https"}:
+            return text
+        if scheme != "data":
+            return str(local_path(text))
+        data, name = decode_data_uri(text), "The data URI"
+    elif isinstance(image, Image.Image):
+        data, name = base64.b64decode(_from_pil(image).base64), "The image"
+    elif isinstance(image, bytes | bytearray | memoryview):
+        data, name = bytes(image), "The image"
+    else:
+        raise ImageError(
+            f"An image is a path, a URL, bytes or a PIL image, not {type(image).__name__}."
+        )
+    decoded = _from_bytes(data, name)
+    ending = "jpeg" if decoded.format == "MPO" else str(decoded.format).lower()
+    path = Path(folder).expanduser().absolute() / f"{decoded.digest}.{ending}"
+    if not (path.is_file() and path.stat().st_size == len(data)):
+        write_whole(path, data)
+    return str(path)
+
+
+def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> DecodedImage:
+    """Load the image of a content block, in any form seen in the wild.
+
+    LangChain v1 and v0 blocks (url, base64), OpenAI `image_url` (object or plain string) and
+    `input_image`, Anthropic `source`, Hugging Face `{"type": "image", "image": ...}` (also `url`,
+    `path`, and PIL images), Google `media`, and `file` blocks with an image type.
+
+    Raises:
+        ImageError: Not an image block, or its image cannot be had or used.
+    """
+    content = _block_content(block)
+    if isinstance(content, Image.Image):
+        return _from_pil(content)
+    if isinstance(content, bytes):
+        return _from_bytes(content, "The image")
+    if isinstance(content, _Base64):
+        return _from_text(content.text, lambda text: decode_base64(text, "The image block"))
+    return load_image(content, allow_fetch=allow_fetch)
+
+
+def standard_block(
+    block: Mapping[str, Any], *, max_pixels: int | None = None, allow_fetch: bool = False
+) -> dict[str, Any]:
+    """Return a content block in any form that `block_image` reads as LangChain's standard one.
+
+    Args:
+        block: An image's content block.
+        max_pixels: An image with more pixels is shrunk to this.
+        allow_fetch: Whether http(s) URLs may be downloaded.
+
+    Raises:
+        ImageError: Not an image block, or its image cannot be had or used.
+    """
+    return block_image(block, allow_fetch=allow_fetch).shrink(max_pixels).block
+
+
+def is_image_block(block: object) -> bool:
+    """Whether a message's content block is an image, in any form `block_image` reads."""
+    if not isinstance(block, Mapping):
+        return False
+    kind = block.get("type")
+    if kind == "non_standard":
+        return is_image_block(block.get("value"))
+    if kind in {"file", "media"}:
+        return str(block.get("mime_type", "")).lower().startswith("image/")
+    return kind in _IMAGE_TYPES or (kind is None and ("image" in block or "image_url" in block))
+
+
+class _Base64(NamedTuple):
+    text: str
+
+
+def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image | _Base64:
+    """Return what a block holds: a reference, encoded bytes, a PIL image, or base64."""
+    if not is_image_block(block):
+        raise ImageError(f"A content block of type {block.get('type')!r} is not an image.")
+    if block.get("type") == "non_standard":
+        return _block_content(block["value"])
+    source = block.get("source")
+    if isinstance(source, Mapping):  # Anthropic
+        return _block_content({**source, "type": "image"})
+    for key in ("base64", "data"):
+        if value := block.get(key):
+            plain = isinstance(value, str) and not value.startswith("data:")
+            return _Base64(value) if plain else value
+    for key in ("image_url", "url", "image", "path"):
+        value = block.get(key)
+        if isinstance(value, Mapping):  # OpenAI: {"image_url": {"url": ..., "detail": ...}}
+            value = value.get("url")
+        if isinstance(value, bytes | Image.Image) or (isinstance(value, str) and value):
+            return value
+        if isinstance(value, os.PathLike):
+            return str(value)
+    if block.get("file_id"):
+        raise ImageError("An image given by a file_id is not here; give a path, a URL or base64.")
+    raise ImageError(
+        f"An image block holds no image (its keys: {', '.join(map(str, block))}); give a path, a "
+        "URL or base64."
+    )
+
+
+def _from_bytes(data: bytes, name: str) -> DecodedImage:
+    digest = hashlib.sha256(data).hexdigest()
+
+    def decode() -> DecodedImage:
+        pixels = decode_image(data, name)
+        kept = data if pixels.untouched else None
+        return DecodedImage(pixels.image, digest, pixels.format, kept)
+
+    return _once(digest, decode)
+
+
+def _from_pil(image: Image.Image) -> DecodedImage:
+    pixels: Pixels = normalize_image(image, "The image")
+    seen = pixels.image
+    digest = hashlib.sha256(f"{seen.width} {seen.height} ".encode() + seen.tobytes()).hexdigest()
+    return _once(digest, lambda: DecodedImage(seen.copy(), digest, pixels.format))
+
+
+def _from_text(text: str, decode: Callable[[str], bytes], name: str = "The image") -> DecodedImage:
+    """Load what a base64 text or data URI holds; one that was seen before is not decoded again."""
+    with _lock:
+        seen = _texts.get(text)
+    found = cached_image(seen.digest) if seen else None
+    if found is None:
+        found = _from_bytes(decode(text), name)
+        _remember(text, found)
+    return found
+
+
+def _remember(text: str, decoded: DecodedImage) -> None:
+    if len(text) <= CACHE_BYTES:
+        with _lock:
+            _texts[text] = _Text(decoded.digest, len(text))
