@@ -1,13 +1,14 @@
 """Hold what was read as a typed answer, and compare two of them."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
-from .numbers import Number, format_exactly, format_number, whole_number
+from .numbers import Number, format_exactly, format_number, number_mentions, whole_number
 from .plain_text import telling_words, word_list
 from .questions import AnswerType
 from .short_texts import LOOSE_PLACES, comparison_key, read_items
@@ -83,6 +84,7 @@ def agree(a: Answer, b: Answer, *, free_text_overlap: float = FREE_TEXT_OVERLAP)
             same = x == y
         case (int() | float()) as x, (int() | float()) as y:
             same = _same_number(Number(x, a.unit), Number(y, b.unit))
+            same = same and not (_counts_instead(a, b) or _counts_instead(b, a))
         case (tuple() | list()) as x, (tuple() | list()) as y:
             same = _same_items(x, y)
         case str() as x, str() as y:
@@ -145,6 +147,15 @@ def _same_number(a: Number, b: Number) -> bool:
     if math.isclose(a.value, b.value, rel_tol=1e-12, abs_tol=1e-12):
         return True
     return _rounds_to(a.value, b.value) or _rounds_to(b.value, a.value)
+
+
+def _counts_instead(counted: Answer, measured: Answer) -> bool:
+    """Return whether one number is measured and the other counts things: "5 kg" and "5 boxes"."""
+    if counted.unit or not measured.unit or not counted.text:
+        return False
+    mentions = number_mentions(counted.text)
+    rest = counted.text[mentions[0].end :] if len(mentions) == 1 and not mentions[0].start else ""
+    return re.fullmatch(r" [a-z]{3,}s[.!]?", rest) is not None
 
 
 def _rounds_to(fine: float, coarse: float) -> bool:

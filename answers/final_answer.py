@@ -1,7 +1,7 @@
 """Find the part of a model's output that states its answer, and tell refusals."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .plain_text import bare, plain, sentences
@@ -73,6 +73,8 @@ _BOX = r"\\f?box(?:ed)? ?\{"
 _MARK = re.compile(
     f"(?P<label>{_LABEL})|(?P<statement>{_STATEMENT})|(?P<box>{_BOX})", re.IGNORECASE | re.MULTILINE
 )
+_BOX_CHARACTERS = 5000
+_BETWEEN_BOXES = re.compile(r"\}[\s,;$]*(?:and|or|&)?[\s$]*")
 _LABEL_FIRST = re.compile(r"(?:final )?answers?:\s*", re.IGNORECASE)
 _MARKS_TRIED = 20  # From the last: an output that loops may hold thousands.
 
@@ -178,16 +180,31 @@ def _marked_answers(text: str) -> Iterator[str]:
             text, max(0, mark.start() - 200), mark.start()
         ):
             continue
-        answer = _braced(text, mark.end()) if mark["box"] else text[mark.end() :].strip(" :\n")
+        if mark["box"]:
+            answer = _boxed(text, marks, mark)
+        else:
+            answer = text[mark.end() :].strip(" :\n")
         answer = _ADVERB.sub("", answer)
         if bare(answer):
             yield answer
 
 
+def _boxed(text: str, marks: Sequence[re.Match[str]], last: re.Match[str]) -> str:
+    """Return what a box holds, with what the boxes right before it hold."""
+    answer = _braced(text, last.end())
+    for mark in reversed(marks[: marks.index(last)]):
+        between = text[mark.end() : last.start()]
+        content = _braced(text, mark.end()) if mark["box"] else ""
+        if not content or not _BETWEEN_BOXES.fullmatch(between, between.find("}", len(content))):
+            break
+        answer, last = f"{content}, {answer}", mark
+    return answer
+
+
 def _braced(text: str, start: int) -> str:
     """The text from `start` up to the brace that closes the one before it; "" if none does."""
     depth = 1
-    for position in range(start, len(text)):
+    for position in range(start, min(len(text), start + _BOX_CHARACTERS)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if depth == 0:
             return text[start:position].replace("{", "").replace("}", "")

@@ -143,16 +143,18 @@ _CURRENCY_NEXT = re.compile(r" ?(?:[$€£]|(?:USD|EUR|GBP|dollars|euros)\b)")
 # What makes a span no exact value: what stands before or after it.
 _ATTACHED_BEFORE = re.compile(r"(?:[A-Za-z_^]|\d[,/:]|[A-Za-z0-9]-|[A-Za-z\d]\.|^- )$")
 _ATTACHED_AFTER = re.compile(
-    rf"[A-Za-z_^\d/]|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])|[ -](?:half|halves)\b"
+    rf"[A-Za-z_^\d/]|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])|[ -](?:half|halves|(?:hundred|thousand|million)ths?)\b"
     rf"|(?: and| point)\W*$|{_HAN}|个?半"
 )
 _BOUND_BEFORE = re.compile(
-    r"(?:\b(?:more|less|fewer|greater|higher|lower|larger|smaller|other) than|\b(?:over|above|under"
+    r"(?:\b(?:more|less|fewer|greater|higher|lower|larger|smaller|other) than(?: or equal to)?|\b(?:over|above|under"
     r"|below|at least|at most|up to|nearly|almost|exceeds?|exceeding|beyond)|[<≤≥]=?|(?<![=-])>=?"
     r"|超过|至少|不到) ?$",
     re.IGNORECASE,
 )
 _BOUND_AFTER = re.compile(r" (?:or|and) (?:more|less|fewer|above|below|over|under)\b|多|以上")
+_VARIABLE = re.compile(r"\b[a-z] ?= ?$")  # In "n = 3k" the k is no thousand.
+_IN_ACCOUNTS = re.compile(r"(?:[$€£¥₹]|\b[A-Z]{3}) ?\($|\([$€£¥₹]$")  # "USD (5.00)" is negative.
 _DECADE = re.compile(r"'?s\b")
 _TIME = re.compile(r" ?[ap]\.?m\b| ?o'clock\b|点", re.IGNORECASE)
 # Letters beside a number make it a code (flight BA 117, house 12 M), unless they are a unit.
@@ -274,6 +276,8 @@ def _mention(text: str, start: re.Match[str], *, counts: bool) -> NumberMention 
         or (start["digits"] and _ATTACHED_BEFORE.search(lead))
         or (bare_digits and not scale and _CODE_AFTER.match(text, end))
         or (bare_digits and _CODE_BEFORE.search(lead))
+        or (scale and scale[1] and len(scale[1]) == 1 and _VARIABLE.search(lead))
+        or (text.startswith(")", end) and _IN_ACCOUNTS.search(before))
         or (literal.endswith("0") and _DECADE.match(text, start.end()))
     ):
         return nothing
@@ -548,6 +552,8 @@ _AROUND_WHOLE = re.compile(
     r"|#+|约|共|[a-z]?=|a)*+",
     re.IGNORECASE,
 )
+_IN_BRACKETS = re.compile(r"\([^()]*\)\.?")
+_OF_ACCOUNTS = re.compile(r"\b(?:loss|profit|income|balance|net|cash|earnings)\b", re.IGNORECASE)
 _HALF = re.compile(r"(?:an? |one[ -])?half", re.IGNORECASE)
 _SHARE = re.compile(
     r"%|\b(?:percent(?:ages?)?|per cent|fractions?|proportions?|share(?! (?:price|value)))\b",
@@ -601,6 +607,8 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
         question: What was asked.
         marked: Whether the output marks this text as its answer, so that it begins with it.
     """
+    if _IN_BRACKETS.fullmatch(text) and _OF_ACCOUNTS.search(question):
+        return None  # There it may be negative.
     lines = text.split("\n")
     whole = {n for line in (lines[0], lines[-1]) if (n := whole_number(line, question))}
     if whole:

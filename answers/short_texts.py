@@ -228,7 +228,7 @@ def _without_echo(phrase: str, question: str) -> str:
     Only where what is new is one piece at the start or at the end; else the phrase as it is, since
     the order of the words may matter ("the dog is behind the car").
     """
-    asked = set(content_words(question))
+    asked = set(content_words(question)) - {"one"}
     if asked.intersection(content_words(phrase)):
         phrase = _IN_SCENE.sub("", phrase)
     words = list(_WORD_SPAN.finditer(phrase))
