@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
-from .numbers import Number, format_exactly, format_number, number_mentions, whole_number
+from .number_grammar import Number, number_mentions
+from .numbers import format_exactly, format_number, whole_number
 from .plain_text import telling_words, word_list
 from .questions import AnswerType
 from .short_texts import LOOSE_PLACES, comparison_key, read_items

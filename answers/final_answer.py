@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from .plain_text import bare, plain, sentences
 
-# "I cannot see a dog" answers whether there is one: seeing is left out where it has another object.
+# "I cannot see a dog" answers whether there is one: only "see the image" counts here.
 _CANNOT = r"(?:can ?not|can't|could ?not|couldn't|(?:not able|unable) to|do not|don't)"
-_IMAGE = r"(?:the |this |that |any |your )?(?:images?|pictures?|photos?|charts?|figures?|documents?|diagrams?)"
+_IMAGE = (
+    r"(?:the |this |that |any |your )?"
+    r"(?:images?|pictures?|photos?|charts?|figures?|documents?|diagrams?)"
+)
 _UNDECIDED = re.compile(
-    rf"\b{_CANNOT} (?:really |clearly |reliably |possibly |be )*(?:tell|say|determined?|know|decided?"
-    r"|answer(?:ed)?)\b"
+    rf"\b{_CANNOT} (?:really |clearly |reliably |possibly |be )*"
+    r"(?:tell|say|determined?|know|decided?|answer(?:ed)?)\b"
     r"|\b(?:not|isn't|is no|there's no) (?:possible|way) to (?:tell|say|determine|know|answer)\b"
     r"|\b(?:hard|difficult|impossible) to (?:tell|say|determine|know)\b"
     r"|\b(?:not enough|insufficient|no) (?:information|context|data|details?)\b"
@@ -27,7 +30,8 @@ _UNWILLING = re.compile(
     r"|recogni[sz]e|make out|read (?:it|this|that|them)|name|disclose|share|comment|discuss|guess"
     r"|estimate|comply|count|verify|confirm|infer"
     rf"|(?:view|see|access|process|analy[sz]e|open|read) {_IMAGE})\b"
-    r"|\bI (?:must|have to|would|will have to)? ?decline\b|\bI(?: will not|'ll not| won't| refuse)\b"
+    r"|\bI (?:must|have to|would|will have to)? ?decline\b"
+    r"|\bI(?: will not|'ll not| won't| refuse)\b"
     r"|^(?:i am |i'm )?sorry\b|\bas an ai\b|\bi(?: am|'m) (?:just |only )?an ai\b"
     r"|\btoo (?:small|blurry|blurred|dark|far|faint) to (?:read|see|tell|make|recogni[sz]e)\b"
     r"|\b(?:illegible|unreadable)\b|^error:"
@@ -63,7 +67,10 @@ _ANSWER_KEY = re.compile(
 )
 
 # "Answer: X", "Final answer" as a heading above X, "答案是X".
-_LABEL = r"\banswers? ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$|(?:答案|正确选项)(?:应该?)?(?:是|为|:)"
+_LABEL = (
+    r"\banswers? ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$"
+    r"|(?:答案|正确选项)(?:应该?)?(?:是|为|:)"
+)
 # "The answer is X", "the correct option would be X"; not "the answer is not X".
 _STATEMENT = (
     r"\b(?:answer|(?:correct|best|right) (?:option|choice))(?: to (?:the|this|your) question)? "
@@ -180,11 +187,8 @@ def _marked_answers(text: str) -> Iterator[str]:
             text, max(0, mark.start() - 200), mark.start()
         ):
             continue
-        if mark["box"]:
-            answer = _boxed(text, marks, mark)
-        else:
-            answer = text[mark.end() :].strip(" :\n")
-        answer = _ADVERB.sub("", answer)
+        rest = _boxed(text, marks, mark) if mark["box"] else text[mark.end() :].strip(" :\n")
+        answer = _ADVERB.sub("", rest)
         if bare(answer):
             yield answer
 

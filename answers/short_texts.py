@@ -105,8 +105,8 @@ _IN_SCENE = re.compile(
 )
 _PLACES = frozenset(
     word_list(
-        "in on at under below above over behind beside near inside outside between by against along "
-        "into onto beneath underneath around"
+        "in on at under below above over behind beside near inside outside between by against "
+        "along into onto beneath underneath around"
     )
 )
 _ARTICLES = frozenset(word_list("a an the his her its their"))
@@ -146,7 +146,7 @@ def normalised(text: str) -> str:
 
 def _time(time: re.Match[str]) -> str:
     """Return a time of day in one spelling: "3:45 pm"."""
-    return f"{time[1]}{time[2] and ':' + time[2] or ''} {time[3]}m"
+    return f"{time[1]}{(time[2] and ':' + time[2]) or ''} {time[3]}m"
 
 
 def _date(date: re.Match[str]) -> str:
