@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .models.errors import ModelError
     from .models.images import ImageError, image_reference
     from .models.pairs import Pair, load_pair
-    from .models.server_chat import ChatServer as ChatServer
+    from .models.server import ChatServer as ChatServer
     from .models.transformers.chat import ChatTransformers
-    from .models.vllm_chat import ChatVLLM
+    from .models.vllm.chat import ChatVLLM
     from .nodes.call_cache import CallCache
     from .nodes.settings import MAIContext
     from .nodes.state import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .nodes.verification import Judge
     from .tools.vision_tool import create_vision_tool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "ConfigError": "configs",
@@ -44,9 +44,9 @@ _HOME = {
     "image_reference": "models.images",
     "Pair": "models.pairs",
     "load_pair": "models.pairs",
-    "ChatServer": "models.server_chat",  # not in __all__: it needs an extra
+    "ChatServer": "models.server",  # not in __all__: it needs an extra
     "ChatTransformers": "models.transformers.chat",
-    "ChatVLLM": "models.vllm_chat",
+    "ChatVLLM": "models.vllm.chat",
     "ModelError": "models.errors",
     "CallCache": "nodes.call_cache",
     "MAIContext": "nodes.settings",

@@ -5,196 +5,248 @@ match, how much of a shared prompt is reused, and what do concurrent questions g
 """
 
 import argparse
-import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from statistics import fmean, median
+from typing import Any, Literal
 
-from ..configs import load_pair_config
+from langchain_core.messages import AIMessage
+
 from ..graph import create_mai
 from ..models.pairs import Pair, load_pair
-from ..models.weights import model_weights
 from ..nodes.model_call import Agent, PromptStyle, task_messages
 from ..nodes.prepare import read_task
-from ..nodes.state import MAIInput, RunState
-from ..records.record import Record, write_records
-from ..records.run_record import write_run_record
-from .demo_questions import demo_questions
-from .parity import Difference, compare_outputs
-from .prefix_reuse import Reuse, reused_share, shared_tokens
-from .throughput import Round, all_at_once, one_by_one
+from .bench import shared_length
+from .datasets import load_shapes
+from .evaluation.results import Result, graph_input
+from .evaluation.timed import TimedRun, time_strategies
+from .question import BenchmarkQuestion
+from .records import Record, write_records, write_run_record
 
 _SEED = 33_001
+
+Role = Literal["small", "large"]
+_SECOND_CALLS: tuple[tuple[Role, PromptStyle], ...] = (("small", "reason"), ("large", "transfer"))
+_CALLS: tuple[tuple[Role, PromptStyle], ...] = (
+    ("small", "direct"),
+    ("large", "direct"),
+    *_SECOND_CALLS,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, and write `backends.json`."""
     options = _options(arguments)
     reference, pair = load_pair(options.reference), load_pair(options.pair)
-    _check_loads(pair)
+    for model in (pair.small, pair.large):
+        model.load()  # type: ignore[attr-defined]  # every backend's model has it
     folder = Path(tempfile.mkdtemp(prefix="langgraph-mai-questions-"))
     figures: list[Record] = []
 
-    def add(measured: Sequence[Record]) -> None:
-        figures.extend(measured)
-        _show(measured)
+    def add(measured: Iterator[Record]) -> None:
+        for figure in measured:
+            figures.append(figure)
+            value = "none" if figure.number is None else f"{figure.number:.4g}"
+            _print(f"  {figure.name:<42} {value:>8} {figure.unit}  ({figure.questions})")
         if options.out:
-            _write(figures, options)
+            options.out.mkdir(parents=True, exist_ok=True)
+            write_records(options.out / "backends.json", figures)
+            command = ["python", "-m", "langgraph_mai.benchmarks.backends", *sys.argv[1:]]
+            write_run_record(options.out, command=command, settings=vars(options))
 
-    _say(f"Outputs of {options.questions} questions, {options.pair} against {options.reference}")
-    questions = demo_questions(folder, options.questions, _SEED)
-    before = all_at_once(create_mai(reference.small, reference.large, prompts="demo"), questions)
+    _print(f"Outputs of {options.questions} questions, {options.pair} against {options.reference}")
+    questions = load_shapes(options.questions, folder, _SEED).questions
+    before = _run(reference, questions, len(questions)).results
     add(_parity(reference, pair, before, questions))
-
-    mai = create_mai(pair.small, pair.large, prompts=pair.prompts)
-    _say("Routes of the cascade, and what it reuses")
-    after = one_by_one(mai, questions)
+    _print("Routes of the cascade, and what it reuses")
+    after = _run(pair, questions, 1).results
     add(_routes(before, after))
-    add(_reuse(options.reference, pair, after, questions, options.block))
-
-    _say(f"{options.rounds} rounds of {options.questions} questions, one by one and at once")
-    add(_throughput(mai, folder, options.questions, options.rounds))
-
-
-def _show(figures: Sequence[Record]) -> None:
-    for figure in figures:
-        value = "none" if figure.number is None else f"{figure.number:.4g}"
-        _say(f"  {figure.name:<42} {value:>8} {figure.unit}  ({figure.questions})")
+    add(_reuse(pair, after, questions, options.block))
+    _print(f"{options.rounds} rounds of {options.questions} questions, one by one and concurrently")
+    add(_throughput(pair, folder, options.questions, options.rounds))
 
 
-def _write(figures: Sequence[Record], options: argparse.Namespace) -> None:
-    folder: Path = options.out
-    folder.mkdir(parents=True, exist_ok=True)
-    write_records(folder / "backends.json", figures)
-    command = ["python", "-m", "langgraph_mai.benchmarks.backends", *sys.argv[1:]]
-    write_run_record(folder, command=command, settings=vars(options))
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two outputs for one prompt part.
+
+    Attributes:
+        token: Place of the first token that differs, from 0.
+        reference: The reference's token; None if its output had ended.
+        other: The other backend's token.
+        margin: The other backend's log probability of its likeliest token less that of the next
+            one, at that place: near 0, rounding decides. None where its output had ended.
+    """
+
+    token: int
+    reference: str | None
+    other: str | None
+    margin: float | None
+
+
+def first_difference(reference: AIMessage, other: AIMessage) -> Difference | None:
+    """Return where two outputs with log probabilities part; None if they are equal."""
+    ours, theirs = _tokens(reference), _tokens(other)
+    for place in range(max(len(ours), len(theirs))):
+        one = ours[place] if place < len(ours) else None
+        two = theirs[place] if place < len(theirs) else None
+        if one and two and one["token"] == two["token"]:
+            continue
+        margin = None
+        if two and len(two["top_logprobs"]) > 1:
+            first, second = (float(top["logprob"]) for top in two["top_logprobs"][:2])
+            margin = first - second
+        return Difference(place, one and one["token"], two and two["token"], margin)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Two calls whose prompts begin alike.
+
+    Attributes:
+        shared: Tokens that the two prompts have in common from the start, images included.
+        block: Tokens of one block of the engine's KV cache; only whole blocks are reused.
+        cached: Tokens of the second prompt that the engine did not compute.
+    """
+
+    shared: int
+    block: int
+    cached: int
+
+    @property
+    def reusable(self) -> int:
+        """Tokens in the full blocks of the shared prefix."""
+        return self.shared // self.block * self.block
+
+
+def reused_share(pairs: Sequence[Reuse]) -> float | None:
+    """Return cached tokens over those in the full blocks of shared prefixes; None without any."""
+    reusable = sum(pair.reusable for pair in pairs)
+    if not reusable:
+        return None
+    # What lies beyond the shared prefix was reused from some other call.
+    return sum(min(pair.cached, pair.reusable) for pair in pairs) / reusable
+
+
+def _run(pair: Pair, questions: Sequence[BenchmarkQuestion], concurrency: int) -> TimedRun:
+    graphs = {"mai": create_mai(pair.small, pair.large, prompts=pair.prompts)}
+    (run,) = time_strategies(
+        graphs,
+        questions,
+        models=(pair.small, pair.large),
+        concurrency=concurrency,
+        turn=len(questions),
+    )
+    return run
+
+
+def _prompt(
+    pair: Pair, role: Role, style: PromptStyle, question: BenchmarkQuestion, result: Result
+) -> Any:
+    """Return the messages of a call that the cascade may make.
+
+    Where both models agreed at once, some text of the same kind stands for the reasoning.
+    """
+    texts = [call["text"] for call in result["calls"] if call["style"] == "reason"]
+    reasoning = texts[0] if texts else f"I see it at once.\nAnswer: {result['answer']}"
+    task = read_task(dict(graph_input(question)))  # type: ignore[arg-type]
+    agent = Agent(role, getattr(pair, role), pair.prompts)
+    return task_messages(agent, style, task, reasoning if style == "transfer" else "")
 
 
 def _parity(
-    reference: Pair, pair: Pair, made: Round, questions: Sequence[MAIInput]
-) -> list[Record]:
-    """The calls that the cascade may make, on every question, on both backends."""
+    reference: Pair, pair: Pair, results: Sequence[Result], questions: Sequence[BenchmarkQuestion]
+) -> Iterator[Record]:
+    """Compare the calls that the cascade may make, on every question, greedily on both backends."""
+    count, identical = len(questions), 0
     figures = []
-    plans: list[tuple[Literal["small", "large"], PromptStyle]] = [
-        ("small", "direct"),
-        ("large", "direct"),
-        ("small", "reason"),
-        ("large", "transfer"),
-    ]
-    identical = 0
-    for role, style in plans:
-        one, two = getattr(reference, role), getattr(pair, role)
-        agent = Agent(role, one, pair.prompts)
+    for role, style in _CALLS:
+        settings: dict[str, Any] = {
+            "max_tokens": getattr(pair.prompts, style).max_tokens,
+            "logprobs": True,
+        }
         prompts = [
-            task_messages(agent, style, read_task(cast("RunState", question)), _reasoning(result))
-            for question, result in zip(questions, made.results, strict=True)
+            _prompt(pair, role, style, question, result)
+            for question, result in zip(questions, results, strict=True)
         ]
-        limit = getattr(pair.prompts, style).max_tokens
-        found = compare_outputs(one, two, prompts, limit)
-        for difference in found:
-            _say(_shown(role, style, difference))
-        identical += len(prompts) - len(found)
-        share = 1 - len(found) / len(prompts)
-        figures.append(Record(f"identical.{role}.{style}", share, "share", questions=len(prompts)))
-    total = identical / (len(plans) * len(questions))
-    return [Record("identical", total, "share", questions=len(questions)), *figures]
+        ours = getattr(reference, role).batch(prompts, **settings)
+        theirs = getattr(pair, role).batch(prompts, **settings, top_logprobs=2)
+        equal = 0
+        for number, both in enumerate(zip(ours, theirs, strict=True)):
+            found = first_difference(*both)
+            equal += found is None
+            if found is not None:
+                margin = "unknown" if found.margin is None else f"{found.margin:.2g}"
+                _print(
+                    f"  {role} {style}, question {number}: token {found.token} is "
+                    f"{found.reference!r} and {found.other!r}, margin {margin}"
+                )
+        identical += equal
+        name = f"identical.{role}.{style}"
+        figures.append(Record(name, equal / count, "share", questions=count))
+    yield Record("identical", identical / (len(_CALLS) * count), "share", questions=count)
+    yield from figures
 
 
-def _reasoning(result: dict[str, Any]) -> str:
-    """The reasoning of a run; some text of the same kind where both models agreed at once."""
-    written = [call["text"] for call in result["calls"] if call["style"] == "reason"]
-    return written[0] if written else f"I see it at once.\nAnswer: {result['answer']}"
+def _tokens(message: AIMessage) -> list[dict[str, Any]]:
+    """Return a message's tokens as far as its text goes; some servers list the end token too."""
+    entries: list[dict[str, Any]] = message.response_metadata["logprobs"]["content"]
+    text = str(message.text)
+    while entries and not text.endswith(entries[-1]["token"]):
+        entries = entries[:-1]
+    return entries
 
 
-def _routes(before: Round, after: Round) -> list[Record]:
-    both = list(zip(before.results, after.results, strict=True))
-    same_route = [one["route"] == two["route"] for one, two in both]
-    same_answer = [one["answer"] == two["answer"] for one, two in both]
-    return [
-        Record("same_route", statistics.mean(same_route), "share", questions=len(both)),
-        Record("same_answer", statistics.mean(same_answer), "share", questions=len(both)),
-    ]
+def _routes(before: Sequence[Result], after: Sequence[Result]) -> Iterator[Record]:
+    both = list(zip(before, after, strict=True))
+    routes = fmean(one["route"] == two["route"] for one, two in both)
+    answers = fmean(one["answer"] == two["answer"] for one, two in both)
+    yield Record("same_route", routes, "share", questions=len(both))
+    yield Record("same_answer", answers, "share", questions=len(both))
 
 
 def _reuse(
-    name: str, pair: Pair, made: Round, questions: Sequence[MAIInput], block: int
-) -> list[Record]:
-    from transformers import AutoProcessor
-
-    reference = load_pair_config(name)
-    loader: Any = AutoProcessor  # transformers leaves it untyped
-    figures = []
-    plans: list[tuple[Literal["small", "large"], PromptStyle]] = [
-        ("small", "reason"),
-        ("large", "transfer"),
-    ]
-    for role, style in plans:
-        agent = Agent(role, getattr(pair, role), pair.prompts)
-        processor = loader.from_pretrained(model_weights(getattr(reference, role).model))
+    pair: Pair, results: Sequence[Result], questions: Sequence[BenchmarkQuestion], block: int
+) -> Iterator[Record]:
+    for role, style in _SECOND_CALLS:
+        token_ids = getattr(pair, role).prompt_token_ids
         reuses = []
-        for question, result in zip(questions, made.results, strict=True):
-            calls = {(call["role"], call["style"]): call for call in result["calls"]}
-            second = calls.get((role, style))
-            if second is None:
-                continue
-            task = read_task(cast("RunState", question))
-            first_prompt = task_messages(agent, "direct", task)
-            second_prompt = task_messages(agent, style, task, _reasoning(result))
-            shared = shared_tokens(processor, first_prompt, second_prompt)
-            reuses.append(Reuse(shared, block, second["cached_tokens"] or 0))
+        for question, result in zip(questions, results, strict=True):
+            for call in result["calls"]:
+                if (call["role"], call["style"]) != (role, style):
+                    continue
+                first = token_ids(_prompt(pair, role, "direct", question, result))
+                second = token_ids(_prompt(pair, role, style, question, result))
+                shared = shared_length(first, second)
+                reuses.append(Reuse(shared, block, call["cached_tokens"] or 0))
+        count = len(reuses)
+        tokens = fmean(reuse.shared for reuse in reuses) if reuses else None
         share = reused_share(reuses)
-        figures.append(
-            Record(f"prefix_reused.{role}.{style}", share, "share", questions=len(reuses))
-        )
-        tokens = statistics.mean(reuse.shared for reuse in reuses) if reuses else None
-        figures.append(
-            Record(f"prefix_tokens.{role}.{style}", tokens, "tokens", questions=len(reuses))
-        )
-    return figures
+        yield Record(f"prefix_reused.{role}.{style}", share, "share", questions=count)
+        yield Record(f"prefix_tokens.{role}.{style}", tokens, "tokens", questions=count)
 
 
-def _throughput(mai: Any, folder: Path, count: int, rounds: int) -> list[Record]:
-    """Fresh questions for every measurement: a repeated one would find its prefix cached."""
+def _throughput(pair: Pair, folder: Path, count: int, rounds: int) -> Iterator[Record]:
+    """Time fresh questions in every round: a repeated one would find its prefix cached."""
     alone, together, lost = [], [], 0
     for number in range(rounds):
-        seed = _SEED + 1 + 2 * number
-        slow = one_by_one(mai, demo_questions(folder, count, seed))
-        fast = all_at_once(mai, demo_questions(folder, count, seed + 1))
-        alone.append(slow.rate)
-        together.append(fast.rate)
-        lost += slow.lost + fast.lost
+        for rates, concurrency, seed in ((alone, 1, 1), (together, count, 2)):
+            questions = load_shapes(count, folder, _SEED + 2 * number + seed).questions
+            run = _run(pair, questions, concurrency)
+            rates.append(count / run.seconds)
+            lost += sum(result["error"] is not None for result in run.results)
     ratios = [fast / slow for fast, slow in zip(together, alone, strict=True)]
-    return [
-        Record(
-            "questions_a_second.one_by_one",
-            statistics.median(alone),
-            "1/s",
-            questions=count * rounds,
-        ),
-        Record(
-            "questions_a_second.at_once",
-            statistics.median(together),
-            "1/s",
-            questions=count * rounds,
-        ),
-        Record("speedup_at_once", statistics.median(ratios), "ratio", questions=count * rounds),
-        Record("lost", lost, "questions", questions=2 * count * rounds),
-    ]
-
-
-def _shown(role: str, style: str, difference: Difference) -> str:
-    margin = "unknown" if difference.margin is None else f"{difference.margin:.2g}"
-    return (
-        f"  {role} {style}, question {difference.prompt}: token {difference.token} is "
-        f"{difference.reference!r} and {difference.other!r}, margin {margin}"
-    )
-
-
-def _check_loads(pair: Pair) -> None:
-    for model in (pair.small, pair.large):
-        model.load()  # type: ignore[attr-defined]  # every backend's model has it
+    for name, values, unit in (
+        ("questions_a_second.one_by_one", alone, "1/s"),
+        ("questions_a_second.at_once", together, "1/s"),
+        ("speedup_at_once", ratios, "ratio"),
+    ):
+        yield Record(name, median(values), unit, questions=count * rounds)
+    yield Record("lost", lost, "questions", questions=2 * count * rounds)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -216,7 +268,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from ..answers import AnswerType
 
+ROTATION = 1_000_000
+"""In MMBench, rotation k of the question with index i has the index i + k * ROTATION."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkQuestion:

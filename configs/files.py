@@ -4,6 +4,7 @@ import difflib
 import os
 import reprlib
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -198,7 +199,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     Raises:
         ConfigError: It cannot be written; says why.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     with writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,6 @@
 """The cascade as a chat model, for places that take nothing else."""
 
-import base64
-import binascii
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 from uuid import uuid4
 
@@ -30,9 +28,6 @@ from ..nodes.state import MAIInput
 
 # Every chat model of LangChain is given these; this one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
-
-_UNKNOWN = "image/bin"
-_ENOUGH = 16  # characters of base64, 12 bytes
 
 
 class ChatMAI(BaseChatModel):
@@ -261,43 +256,15 @@ def _chunk(result: ChatResult) -> ChatGenerationChunk:
 
 
 def _with_image_types(message: BaseMessage) -> BaseMessage:
-    """Return the message with a `mime_type` in each base64 image block, read from the bytes.
+    """Return the message with a `mime_type` in each base64 image block.
 
-    LangChain refuses an image block with base64 and no `mime_type` before the chat model sees it.
-
-    An image of an unknown type is called `image/bin`: whether it can be used is seen where it is
-    decoded. The same object if no type is missing.
+    LangChain refuses a block without one before the chat model sees it. Any will do: the type is
+    read from the bytes where the image is decoded.
     """
     if isinstance(message.content, str):
         return message
-    content = [_typed(block) for block in message.content]
-    if content == message.content:
-        return message
+    content = [
+        {"mime_type": "image/png", **block} if is_image_block(block) else block  # type: ignore[dict-item]
+        for block in message.content
+    ]
     return message.model_copy(update={"content": content})
-
-
-def _typed(block: Any) -> Any:
-    if not isinstance(block, Mapping) or block.get("type") != "image" or block.get("mime_type"):
-        return block
-    data = block.get("base64") or block.get("data")
-    if not isinstance(data, str) or not is_image_block(block):
-        return block
-    return {**block, "mime_type": _mime_type(data)}
-
-
-def _mime_type(data: str) -> str:
-    try:
-        start = base64.b64decode(data[:_ENOUGH])
-    except (binascii.Error, ValueError):
-        return _UNKNOWN
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
-        return "image/webp"
-    if start.startswith((b"II*\0", b"MM\0*")):
-        return "image/tiff"
-    return "image/bmp" if start.startswith(b"BM") else _UNKNOWN

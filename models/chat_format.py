@@ -1,7 +1,7 @@
 """From LangChain messages to the text of a prompt, by the chat template of a checkpoint."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -59,14 +59,23 @@ def chat_turns(
         if role != "tool" and shown_by_tools:
             turns.append({"role": "user", "content": shown_by_tools})
             shown_by_tools = []
-        parts: list[Turn] = []
-        for block in _blocks(message):
+        turn: Turn = {"role": role, "content": []}
+        content = [message.content] if isinstance(message.content, str) else message.content
+        for block in content:
             if is_image_block(block):
-                images.append(load(block))
-                (shown_by_tools if role == "tool" else parts).append({"type": "image"})
+                images.append(load(cast("dict[str, Any]", block)))
+                (shown_by_tools if role == "tool" else turn["content"]).append({"type": "image"})
             elif (text := _text(block, role)) is not None:
-                parts.append({"type": "text", "text": text})
-        turns.append({"role": role, "content": parts, **_tool_calls(message)})
+                turn["content"].append({"type": "text", "text": text})
+        if isinstance(message, AIMessage) and message.tool_calls:
+            turn["tool_calls"] = [
+                {
+                    "type": "function",
+                    "function": {"name": call["name"], "arguments": call["args"]},
+                }
+                for call in message.tool_calls
+            ]
+        turns.append(turn)
     if shown_by_tools:
         turns.append({"role": "user", "content": shown_by_tools})
     return turns, images
@@ -135,28 +144,18 @@ def _role(message: BaseMessage) -> str:
     raise ModelError(f"A message of type {message.type!r} cannot be put into a prompt.")
 
 
-def _blocks(message: BaseMessage) -> Iterable[Mapping[str, Any]]:
-    if isinstance(message.content, str):
-        yield {"type": "text", "text": message.content}
-        return
-    for block in message.content:
-        yield {"type": "text", "text": block} if isinstance(block, str) else block
-
-
-def _text(block: Mapping[str, Any], role: str) -> str | None:
+def _text(block: str | Mapping[str, Any], role: str) -> str | None:
     """Return the text of a block, None for what a model generated besides text."""
-    kind = block.get("type")
-    if (kind in _TEXT or kind is None) and isinstance(block.get("text"), str):
-        return _encodable(str(block["text"]), role)
-    if role == "assistant" and kind in _SILENT:
-        return None
-    raise ModelError(
-        f"A {role} message holds a content block of type {kind!r}; vision-language models read "
-        "text and images."
-    )
-
-
-def _encodable(text: str, role: str) -> str:
+    if isinstance(block, str):
+        block = {"text": block}
+    kind, text = block.get("type"), block.get("text")
+    if not (kind in _TEXT or kind is None) or not isinstance(text, str):
+        if role == "assistant" and kind in _SILENT:
+            return None
+        raise ModelError(
+            f"A {role} message holds a content block of type {kind!r}; vision-language models read "
+            "text and images."
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -165,10 +164,3 @@ def _encodable(text: str, role: str) -> str:
             f"{error.start}): its text was decoded wrongly, so read it as UTF-8."
         ) from error
     return text
-
-
-def _tool_calls(message: BaseMessage) -> dict[str, Any]:
-    if not isinstance(message, AIMessage) or not message.tool_calls:
-        return {}
-    functions = [{"name": call["name"], "arguments": call["args"]} for call in message.tool_calls]
-    return {"tool_calls": [{"type": "function", "function": function} for function in functions]}

@@ -1,10 +1,9 @@
 """A small and a large model that answer together, from a pair file to two chat models."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
 
@@ -21,8 +20,10 @@ from .attention import wanted_layers
 from .capabilities import SupportsAttention, SupportsLayerCount, SupportsPrefixCache
 from .errors import ModelError
 from .images import clear_image_cache
-from .server.api_key import checked_key
 from .weights import model_weights
+
+if TYPE_CHECKING:
+    from .transformers.chat import ChatTransformers
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +118,18 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
         ConfigError: It cannot be used as it is.
     """
     config: ModelConfig = getattr(pair, role)
-    common = {
-        "model": config.model,
-        "max_pixels": config.max_pixels,
-        "timeout": config.timeout,
-        "allow_fetch": allow_fetch,
-    }
     backend = pair.backend_of(role)
     if backend == "server":
-        return _on_server(config, common)
-    common |= {
-        "model": model_weights(config.model),
-        "revision": config.revision,
-        "dtype": config.dtype,
-        "device": config.device,
-    }
-    if backend == "vllm":
-        from .vllm_chat import ChatVLLM
+        return _on_server(config, allow_fetch)
+    if backend == "transformers":
+        return _on_transformers(config, allow_fetch)
+    from .vllm.chat import ChatVLLM
 
-        return ChatVLLM(
-            **common,
-            memory=pair.memory_of(role),
-            max_images=config.max_images,
-            engine=config.engine,
-        )
-    from .transformers.chat import ChatTransformers
-
-    return ChatTransformers(
-        **common,
-        attn_implementation=config.attention,
-        **config.model_dump(include={"batch_size", "prefix_cache_bytes"}, exclude_none=True),
+    return ChatVLLM(
+        **_local(config, allow_fetch),
+        memory=pair.memory_of(role),
+        max_images=config.max_images,
+        engine=config.engine,
     )
 
 
@@ -160,28 +143,10 @@ def selector(
         small: The pair's small model, which a pair file may name.
         allow_fetch: Whether the selector may fetch http(s) images.
     """
-    if pair.selector is None or pair.selector == "small":
-        # The pair file is checked: what transformers runs gives attention.
-        return small if pair.selector and isinstance(small, SupportsAttention) else None
-    from .transformers.chat import ChatTransformers
-
-    config = pair.selector
-    return ChatTransformers(
-        model=model_weights(config.model),
-        layers=pair.sparse.layer,
-        attn_implementation=config.attention,
-        allow_fetch=allow_fetch,
-        **config.model_dump(
-            include={
-                "revision",
-                "dtype",
-                "device",
-                "max_pixels",
-                "timeout",
-                "prefix_cache_bytes",
-            }
-        ),
-    )
+    if isinstance(pair.selector, ModelConfig):
+        return _on_transformers(pair.selector, allow_fetch, layers=pair.sparse.layer)
+    # The pair file is checked: what transformers runs gives attention.
+    return small if pair.selector and isinstance(small, SupportsAttention) else None
 
 
 def clear_caches(models: Iterable[object]) -> None:
@@ -198,14 +163,39 @@ def clear_caches(models: Iterable[object]) -> None:
             model.clear_prefix_cache()
 
 
-def _on_server(config: ModelConfig, common: dict[str, Any]) -> BaseChatModel:
+def _local(config: ModelConfig, allow_fetch: bool) -> dict[str, Any]:
+    """Return the settings that both local backends have."""
+    names = {"revision", "dtype", "device", "max_pixels", "timeout"}
+    model = model_weights(config.model)
+    return {"model": model, "allow_fetch": allow_fetch, **config.model_dump(include=names)}
+
+
+def _on_transformers(
+    config: ModelConfig, allow_fetch: bool, layers: int | None = None
+) -> "ChatTransformers":
+    from .transformers.chat import ChatTransformers
+
+    sizes = config.model_dump(include={"batch_size", "prefix_cache_bytes"}, exclude_none=True)
+    return ChatTransformers(
+        **_local(config, allow_fetch),
+        attn_implementation=config.attention,
+        layers=layers,
+        **sizes,
+    )
+
+
+def _on_server(config: ModelConfig, allow_fetch: bool) -> BaseChatModel:
     try:
-        from .server_chat import ChatServer
-    except ImportError as error:
+        from .server import ChatServer
+
+        return ChatServer(
+            model=config.model,
+            max_pixels=config.max_pixels,
+            timeout=config.timeout,
+            allow_fetch=allow_fetch,
+            base_url=config.base_url,
+            api_key_env=config.api_key_env,
+            max_retries=config.retries,
+        )
+    except (ImportError, ModelError) as error:
         raise ConfigError(str(error)) from error
-    # A key of the environment's for another service must not reach this server.
-    try:
-        key = checked_key(os.environ.get(config.api_key_env), f"${config.api_key_env}")
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return ChatServer(**common, base_url=config.base_url, api_key=key, max_retries=config.retries)

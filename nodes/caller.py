@@ -8,7 +8,7 @@ block), is sent the result, and returns its update of the state. So its code is 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
@@ -405,7 +405,20 @@ def worth_retrying(error: BaseException) -> bool:
     """
     if isinstance(error, UnreachableError):  # its model has tried again already
         return False
-    return any(_passes(one) for one in _with_causes(error))
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        names = {kind.__name__ for kind in type(cause).__mro__}
+        if not names & {"TimeoutError", "APITimeoutError", "TimeoutException"} and (
+            isinstance(cause, ConnectionError | MemoryError)
+            # torch, openai, anthropic, httpx and requests, without importing any of them.
+            or names & {"OutOfMemoryError", "APIConnectionError", "TransportError"}
+            or getattr(cause, "status_code", None) in _OVERLOADED
+        ):
+            return True
+        seen.append(cause)
+        cause = cause.__cause__
+    return False
 
 
 MODEL_RETRY = RetryPolicy(
@@ -505,38 +518,13 @@ def _finish_reason(metadata: Mapping[str, Any]) -> str | None:
     details = metadata.get("incomplete_details")
     first = details.get("reason") if isinstance(details, Mapping) else None
     for reason in (first, *(metadata.get(key) for key in _FINISH_KEYS)):
-        text = reason if isinstance(reason, str) else _inner(reason)
+        if isinstance(reason, Mapping | list | tuple):  # {"type": "length"}, ["length"]
+            values = reason.values() if isinstance(reason, Mapping) else reason
+            text = next((one for one in values if isinstance(one, str)), "")
+        else:
+            text = (
+                "" if reason is None else str(getattr(reason, "name", reason))
+            )  # an enum's member
         if text:
             return "length" if text.lower() in _LIMITS else text
     return None
-
-
-def _inner(reason: Any) -> str:
-    """Return the text in a reason that is an object or a list: `{"type": "length"}`."""
-    if isinstance(reason, Mapping):
-        reason = list(reason.values())
-    if isinstance(reason, list | tuple):
-        return next((one for one in reason if isinstance(one, str) and one), "")
-    return "" if reason is None else str(getattr(reason, "name", reason))  # an enum's member
-
-
-def _passes(error: BaseException) -> bool:
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"TimeoutError", "APITimeoutError", "TimeoutException"}:
-        return False
-    if isinstance(error, ConnectionError | MemoryError):
-        return True
-    # torch, openai, anthropic, httpx and requests, without importing any of them.
-    if names & {"OutOfMemoryError", "APIConnectionError", "TransportError"}:
-        return True
-    status = getattr(error, "status_code", None)
-    return isinstance(status, int) and status in _OVERLOADED
-
-
-def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        yield current
-        current = current.__cause__

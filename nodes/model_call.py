@@ -314,14 +314,14 @@ def _request(
         instruction = style_instruction(prompts, style, task["answer_type"])
     question = question_text(prompts, task["question"], task["choices"])
     blocks = [image.block for image in images]
-    limits = task.get("settings", {}).get("max_tokens", {})
+    limit: Any = task.get("settings", {}).get(f"max_tokens_{style}")
     return Request(
         model=agent.model,
         role=agent.role,
         style=style,
         messages=build_messages(prompts, blocks, question, instruction),
         images=[image["digest"] for image in task["images"]],
-        max_tokens=limits.get(style) or getattr(prompts, style).max_tokens,
+        max_tokens=limit or getattr(prompts, style).max_tokens,
         timeout=agent.timeout,
         draft=agent.draft,
     )

@@ -33,10 +33,9 @@ def review() -> Node:
         }
         # Not refused: LangGraph keeps what a run was resumed with, so an error would come back at
         # every try.
-        resumed = interrupt(shown)
-        while problem := _problem(resumed):
-            resumed = interrupt({**shown, "problem": problem})
-        answer = _answer(resumed)
+        answer, problem = _read(interrupt(shown))
+        while problem:
+            answer, problem = _read(interrupt({**shown, "problem": problem}))
         emit({"event": "stage", "stage": "review", "answer": answer})
         return {"review": answer}
 
@@ -53,31 +52,15 @@ def waits_for_person(result: Mapping[str, Any]) -> bool:
     return "__interrupt__" in result or result.get("route") is None
 
 
-def _given(resumed: Any) -> Any:
-    """Return the answer, provided alone or by its name."""
+def _read(resumed: Any) -> tuple[str | None, str | None]:
+    """Return the answer of a person, None for none, and what is wrong with it."""
     if isinstance(resumed, Mapping) and set(resumed) == {"answer"}:
-        return resumed["answer"]
-    return resumed
-
-
-def _problem(resumed: Any) -> str | None:
-    given = _given(resumed)
-    if given is None or isinstance(given, str) or _number(given) is not None:
-        return None
-    return (
-        "Answer with a text or a number, alone or as {'answer': ...}, or with an empty text to go "
-        f"on, not with {type(given).__name__}."
+        resumed = resumed["answer"]
+    if resumed is None or isinstance(resumed, str):
+        return (resumed or "").strip() or None, None
+    if isinstance(resumed, int | float) and type(resumed) is not bool and math.isfinite(resumed):
+        return str(int(resumed) if int(resumed) == resumed else resumed), None
+    return None, (
+        "Answer with a text or a number, alone or as {'answer': ...}, or with an empty text to "
+        f"continue, not with {type(resumed).__name__}."
     )
-
-
-def _answer(resumed: Any) -> str | None:
-    given = _given(resumed)
-    text = given if isinstance(given, str) else _number(given)
-    return text.strip() or None if text is not None else None
-
-
-def _number(given: Any) -> str | None:
-    """Return a number as people write it; None for what is none."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        return None
-    return str(int(given)) if int(given) == given else str(given)

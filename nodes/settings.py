@@ -176,18 +176,7 @@ def read_context(context: object) -> MAIContext:
 
 def run_settings(context: MAIContext) -> Settings:
     """Return the settings of a context as plain data for the state; empty if nothing is set."""
-    limits = {style: getattr(context, f"max_tokens_{style}") for style in _LIMITS}
-    settings: dict[str, Any] = {
-        "transfer": context.transfer,
-        "sparse_layer": context.sparse_layer,
-        "sparse_share": context.sparse_share,
-        "prompts": context.prompts,
-        "timeout": context.timeout,
-        "max_tokens": {style: limit for style, limit in limits.items() if limit} or None,
-        "free_text_overlap": context.free_text_overlap,
-    }
-    given = {name: value for name, value in settings.items() if value is not None}
-    return cast("Settings", given)
+    return cast("Settings", context.model_dump(exclude_none=True, exclude={"answer_type"}))
 
 
 def _field(context: object, name: str) -> Any:

@@ -218,26 +218,15 @@ def kept_text(text: str, spans: Iterable[Span]) -> str:
     return made
 
 
-def keep_last(groups: Sequence[TokenGroup], budget: int) -> list[int]:
-    """Keep the end of the reasoning.
+def keep_in_order(groups: Sequence[TokenGroup], budget: int, order: Iterable[int]) -> list[int]:
+    """Keep the groups that come first in an order and fit into a budget of tokens.
 
     Args:
         groups: What `read_token_groups` returned.
         budget: How many tokens may be kept; there must be a group of no more.
+        order: Numbers of groups: from the end, at random, by weight.
     """
-    return _fill(groups, budget, ([number] for number in reversed(range(len(groups)))))
-
-
-def keep_at_random(groups: Sequence[TokenGroup], budget: int, seed: str) -> list[int]:
-    """Keep any tokens; for one seed always the same."""
-    order = list(range(len(groups)))
-    Random(seed).shuffle(order)
     return _fill(groups, budget, ([number] for number in order))
-
-
-def keep_heaviest(groups: Sequence[TokenGroup], budget: int) -> list[int]:
-    """Keep the tokens with most weight, the earlier one of equals."""
-    return _fill(groups, budget, ([number] for number in heaviest_first(groups)))
 
 
 def keep_sentences(groups: Sequence[TokenGroup], budget: int, text: str) -> list[int]:
@@ -256,7 +245,7 @@ def keep_sentences(groups: Sequence[TokenGroup], budget: int, text: str) -> list
         return whole
     best = set(sentences[0]) if sentences else set()
     order = sorted(heaviest_first(groups), key=lambda number: number not in best)
-    return _fill(groups, budget, ([number] for number in order))
+    return keep_in_order(groups, budget, order)
 
 
 def reweighted(groups: Sequence[TokenGroup], others: Sequence[TokenGroup]) -> list[TokenGroup]:
@@ -322,11 +311,11 @@ class TokenSelector:
             ConfigError: Nobody gives it.
         """
         if self.attends is None:
+            kind = type(chat_models(self.reader.model)[0]).__name__
             raise ConfigError(
-                f"Sparse transfer needs attention, which the {self.reader.role} model "
-                f"({_kind(self.reader)}) does not give: name a model that does as `selector` "
-                "(a ChatTransformers of the same weights, or the small model), or transfer the "
-                "whole reasoning."
+                f"Sparse transfer needs attention, which the {self.reader.role} model ({kind}) "
+                "does not give: name a model that does as `selector` (a ChatTransformers of the "
+                "same weights, or the small model), or transfer the whole reasoning."
             )
         if sparse.keep == "small" and self.small is None:
             raise ConfigError(
@@ -360,19 +349,9 @@ class TokenSelector:
             for number, model in enumerate(one for one in models if one is not None):
                 # The small model, second, has other layers, so it takes its default.
                 layers = None if sparse.layer is None or number else [sparse.layer]
-                passes.append(
-                    (
-                        yield AttentionPass(
-                            model,
-                            request.messages,
-                            request.images,
-                            span,
-                            layers,
-                            sparse.query,
-                            request.timeout,
-                        )
-                    )
-                )
+                prompt = request.messages, request.images, span
+                one = AttentionPass(model, *prompt, layers, sparse.query, request.timeout)
+                passes.append((yield one))
             selected: Selection = yield partial(
                 _selection, sparse, reasoning.strip(), passes, start
             )
@@ -387,10 +366,6 @@ class TokenSelector:
             return replace(reply, too_long=too_long(error, request.max_tokens) if request else None)
 
 
-def _kind(agent: Agent) -> str:
-    return type(chat_models(agent.model)[0]).__name__
-
-
 def _selection(
     sparse: SparseTransfer, reasoning: str, passes: Sequence[Attention], start: float
 ) -> Selection:
@@ -399,13 +374,18 @@ def _selection(
     Raises:
         ValueError: Attention that tells nothing, or tokens without any text.
     """
-    groups = [_groups(reasoning, attention) for attention in passes]
-    kept = _kept(sparse, reasoning, groups)
-    spans = kept_spans(groups[0], kept)
+    length = len(reasoning)
+    groups = [
+        read_token_groups(length, attention.spans, attention.special, attention.weights[0])
+        for attention in passes
+    ]
+    own, kept = groups[0], _kept(sparse, reasoning, groups)
+    spans = kept_spans(own, kept)
     text = kept_text(reasoning, spans).strip()
     if not text:  # white space alone tells nothing: as many visible tokens
-        kept = _heaviest_visible(groups[0], reasoning, count_tokens(groups[0], kept))
-        spans = kept_spans(groups[0], kept)
+        visible = [n for n in heaviest_first(own) if reasoning[own[n].start : own[n].end].strip()]
+        kept = keep_in_order(own, count_tokens(own, kept), visible)
+        spans = kept_spans(own, kept)
         text = kept_text(reasoning, spans).strip()
     if not text:
         raise ValueError("the tokens that hold the share have no text; take a larger share")
@@ -413,9 +393,9 @@ def _selection(
         "keep": sparse.keep,
         "layer": passes[0].layers[0],
         "share": sparse.share,
-        "reached": share_held(groups[0], kept),
-        "kept_tokens": count_tokens(groups[0], kept),
-        "reasoning_tokens": count_tokens(groups[0], range(len(groups[0]))),
+        "reached": share_held(own, kept),
+        "kept_tokens": count_tokens(own, kept),
+        "reasoning_tokens": count_tokens(own, range(len(own))),
         "reasoning": reasoning,
         "spans": [[first, last] for first, last in spans],
         "text": text,
@@ -425,33 +405,20 @@ def _selection(
     }
 
 
-def _heaviest_visible(groups: list[TokenGroup], reasoning: str, budget: int) -> list[int]:
-    visible = [
-        number for number, group in enumerate(groups) if reasoning[group.start : group.end].strip()
-    ]
-    kept = keep_heaviest([groups[number] for number in visible], budget)
-    return [visible[number] for number in kept]
-
-
-def _groups(reasoning: str, attention: Attention) -> list[TokenGroup]:
-    return read_token_groups(
-        len(reasoning), attention.spans, attention.special, attention.weights[0]
-    )
-
-
 def _kept(sparse: SparseTransfer, reasoning: str, groups: Sequence[list[TokenGroup]]) -> list[int]:
     """Return the numbers of the kept groups; other ways keep as many tokens as attention."""
     own = groups[0]
     kept = smallest_set(own, sparse.share)
     budget = count_tokens(own, kept)
-    match sparse.keep:
-        case "attention":
-            return kept
-        case "sentences":
-            return keep_sentences(own, budget, reasoning)
-        case "last":
-            return keep_last(own, budget)
-        case "random":
-            return keep_at_random(own, budget, seed=reasoning)
-        case "small":
-            return keep_heaviest(reweighted(own, groups[1]), budget)
+    if sparse.keep == "attention":
+        return kept
+    if sparse.keep == "sentences":
+        return keep_sentences(own, budget, reasoning)
+    order = list(range(len(own)))
+    if sparse.keep == "last":
+        order.reverse()
+    elif sparse.keep == "random":
+        Random(reasoning).shuffle(order)
+    else:
+        order = heaviest_first(reweighted(own, groups[1]))
+    return keep_in_order(own, budget, order)

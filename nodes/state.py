@@ -158,7 +158,9 @@ class Settings(TypedDict, total=False):
         sparse_share: The share of the attention that it keeps.
         prompts: Name of a prompt set.
         timeout: Seconds that one model call may take.
-        max_tokens: Limits on outputs, in tokens, by prompt style.
+        max_tokens_direct: Limit on a direct answer, in tokens.
+        max_tokens_reason: Limit on a reasoning, in tokens.
+        max_tokens_transfer: Limit on the answer after a transferred reasoning, in tokens.
         free_text_overlap: Share of common words from which two free texts can agree.
     """
 
@@ -167,7 +169,9 @@ class Settings(TypedDict, total=False):
     sparse_share: float
     prompts: str
     timeout: float
-    max_tokens: dict[str, int]
+    max_tokens_direct: int
+    max_tokens_reason: int
+    max_tokens_transfer: int
     free_text_overlap: float
 
 
@@ -221,7 +225,6 @@ class MAIInput(TypedDict, total=False):
     messages: Annotated[
         list[AnyMessage],
         Field(description="A conversation; its last human message is asked, text and images."),
-        DeltaChannel(merge_messages),
     ]
     question: Annotated[
         str, Field(description="What is asked.", examples=["Which bar is the highest?"])
@@ -267,7 +270,7 @@ class MAIOutput(TypedDict):
 
     answer: str
     value: Value
-    messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
+    messages: list[AnyMessage]
     route: Route
     fallback: Fallback | None
     calls: list[ModelCall]

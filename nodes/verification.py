@@ -194,9 +194,9 @@ def _judgement(
         call = record("judge", "judge", reply, {**task, "choices": [], "answer_type": "yes_no"})
         return _SAID.get(call["answer"], "abstain"), call
     try:
-        verdict = yield partial(verifier, first, second)
+        verdict: Any = yield partial(verifier, first, second)
         refuse_awaitable(verdict)
-        if isinstance(verdict, str) and verdict in get_args(Verdict):
+        if verdict in get_args(Verdict):
             return verdict, None
         raise TypeError(f"it returned {verdict!r}, not 'agree', 'disagree' or 'abstain'")
     except GraphBubbleUp:

@@ -1,21 +1,26 @@
 """How long one model call takes, from the latencies of its components."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import fmean
 from typing import Literal, get_args
 
-SHORTEST_STEP = 1e-12
-"""Seconds; a shorter decode step is a rounding error."""
+from .profile_rows import ProfileRow
+from .tables import ProfilingInputError
 
 Role = Literal["small", "large"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
+SHORTEST_STEP = 1e-12
+"""Seconds; a shorter decode step is a rounding error."""
+
 DEFAULT_BATCH_SLOPE = 0.04
 """Used where no batch was measured: a decode step of 32 sequences takes 2.2 times that of one.
 
-`paper_tables.batch_slope` derives 0.042 from the paper's Tables 5 and 12.
+`paper.batch_slope` derives 0.042 from Tables 5 and 12 of arXiv 2604.04929.
 """
 
 
@@ -25,15 +30,15 @@ class ModelLatency:
 
     Attributes:
         model: Its name.
-        prefill: (prompt tokens, seconds until the prompt is read), ascending; its pictures' tokens
-            are included, and so is the work on pictures, but for what `pictures` says of it.
+        prefill: (prompt tokens, seconds to encode the prompt), ascending, image tokens included;
+            without the seconds that `images` holds.
         seconds_per_token: One decode step at batch size 1.
-        least_seconds: No call is shorter. The paper's direct answers cost as much as 8 tokens.
+        least_seconds: Lower bound of a call. The paper's direct answers cost as much as 8 tokens.
         batch_slope: What each further sequence of a batch adds to a decode step, as a share of it.
-        pictures: (prompt tokens, seconds of the picture in it), ascending: the vision encoder and,
-            where it was measured, preparing. Prompts that are read together each pay it.
-        overhead_seconds: What a call costs beside the model's own work: messages, tokens, pictures
-            made ready, waiting for threads. Nothing where only components were measured.
+        images: (prompt tokens, seconds of the image in it), ascending: the vision encoder and,
+            where it was measured, preprocessing. Prompts encoded together each pay it.
+        overhead_seconds: What a call costs beside the model's own work; 0 where only components
+            were measured.
     """
 
     model: str
@@ -41,20 +46,20 @@ class ModelLatency:
     seconds_per_token: float
     least_seconds: float = 0.0
     batch_slope: float = DEFAULT_BATCH_SLOPE
-    pictures: tuple[tuple[int, float], ...] = ()
+    images: tuple[tuple[int, float], ...] = ()
     overhead_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the figures.
+        """Validate the figures.
 
         Raises:
             ValueError: No prefill, or a figure that is no time.
         """
-        for curve in (self.prefill, self.pictures):
+        for curve in (self.prefill, self.images):
             sizes = [tokens for tokens, _ in curve]
             if sizes != sorted(set(sizes)) or not self.prefill:
                 raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
-        times = [seconds for _, seconds in (*self.prefill, *self.pictures)]
+        times = [seconds for _, seconds in (*self.prefill, *self.images)]
         others = [self.least_seconds, self.batch_slope, self.overhead_seconds, *times]
         finite = all(map(math.isfinite, [self.seconds_per_token, *others]))
         if not finite or min(others) < 0 or self.seconds_per_token < SHORTEST_STEP:
@@ -73,43 +78,39 @@ class ModelLatency:
         return max(0.0, (long - short) / (many - few))
 
     def prefill_seconds(self, prompt_tokens: float) -> float:
-        """Seconds to read a whole prompt: between measured prompts by interpolation.
+        """Return the seconds to encode a whole prompt, interpolated between measured ones.
 
         Args:
-            prompt_tokens: Its length, pictures included. Shorter ones than were measured cost as
-                much as the shortest; longer ones go on by `prefill_per_token`.
+            prompt_tokens: Its length, image included. Prompts shorter than the measured ones cost
+                as much as the shortest; longer ones add `prefill_per_token` a token.
         """
-        return self.read_seconds(prompt_tokens, [prompt_tokens])
+        return self.batch_prefill_seconds(prompt_tokens, [prompt_tokens])
 
-    def read_seconds(self, new_tokens: float, whole_prompts: Sequence[float]) -> float:
-        """Seconds to read prompts together.
+    def batch_prefill_seconds(self, new_tokens: float, new_questions: Sequence[float]) -> float:
+        """Return the seconds to encode several prompts together.
 
         Args:
-            new_tokens: Tokens of all of them that no cached prefix holds.
-            whole_prompts: Lengths of the questions, pictures included, of those that have no cached
-                prefix: their pictures are new.
+            new_tokens: Tokens of all of them that no prefix cache holds.
+            new_questions: Lengths of the questions, image included, of those without a cached
+                prefix: their images are new.
         """
-        if not whole_prompts:
+        if not new_questions:
             return self.suffix_seconds(new_tokens)
-        pictures = sum(map(self.picture_seconds, whole_prompts))
+        images = sum(map(self.image_seconds, new_questions))
         many, _ = self.prefill[-1]
         beyond = self.prefill_per_token * max(0.0, new_tokens - many)
-        return _between(self.prefill, new_tokens) + beyond + pictures
+        return _interpolate(self.prefill, new_tokens) + beyond + images
 
-    def picture_seconds(self, prompt_tokens: float) -> float:
-        """Seconds of the picture in a prompt, apart from what `prefill` holds of it.
-
-        Args:
-            prompt_tokens: Length of the prompt. Beyond those that were measured, nothing is added.
-        """
-        return _between(self.pictures, prompt_tokens) if self.pictures else 0.0
+    def image_seconds(self, prompt_tokens: float) -> float:
+        """Return the seconds of the image in a prompt of this length, beside `prefill`."""
+        return _interpolate(self.images, prompt_tokens) if self.images else 0.0
 
     def suffix_seconds(self, new_tokens: float) -> float:
-        """Seconds to read what follows a cached prefix: at least one pass through the weights."""
+        """Return the seconds to encode what follows a cached prefix: at least a decode step."""
         return max(self.seconds_per_token, self.prefill_per_token * new_tokens)
 
     def step_seconds(self, batch: int) -> float:
-        """One decode step of a batch."""
+        """Return the seconds of one decode step of a batch."""
         return self.seconds_per_token * (1 + self.batch_slope * (batch - 1))
 
     def call_seconds(
@@ -119,39 +120,36 @@ class ModelLatency:
         cached_tokens: float = 0.0,
         question_tokens: float | None = None,
     ) -> float:
-        """One call on its own.
+        """Return the seconds of one call on its own.
 
         Args:
             prompt_tokens: Length of the prompt, cached prefix included.
-            output_tokens: Tokens written.
-            cached_tokens: How much of the prompt the engine's prefix cache holds.
-            question_tokens: How much of the prompt is the question with its picture; None for all.
+            output_tokens: Tokens generated.
+            cached_tokens: How much of the prompt the prefix cache holds.
+            question_tokens: How much of the prompt is the question with its image; None for all.
         """
-        asked = prompt_tokens if question_tokens is None else question_tokens
-        read = self.read_seconds(prompt_tokens - cached_tokens, [] if cached_tokens else [asked])
-        written = output_tokens * self.seconds_per_token
-        return max(self.least_seconds, self.overhead_seconds + read + written)
+        question = prompt_tokens if question_tokens is None else question_tokens
+        new = [] if cached_tokens else [question]
+        prefill = self.batch_prefill_seconds(prompt_tokens - cached_tokens, new)
+        decode = output_tokens * self.seconds_per_token
+        return max(self.least_seconds, self.overhead_seconds + prefill + decode)
 
     def drafted(
         self, draft: "ModelLatency", ahead: float, tokens_per_round: float
     ) -> "ModelLatency":
-        """The same model where another one drafts for it, with the mean seconds of a token.
+        """Return the latencies with speculative decoding.
 
         Args:
-            draft: The draft's latencies.
-            ahead: Tokens that it writes before this model reads them in one pass.
-            tokens_per_round: Tokens of the output that come of it.
+            draft: The draft model's latencies.
+            ahead: Tokens that it proposes before this model verifies them in one pass.
+            tokens_per_round: Output tokens that come of it.
         """
         one_round = ahead * draft.seconds_per_token + self.suffix_seconds(ahead + 1)
         return replace(self, seconds_per_token=one_round / tokens_per_round)
 
-    def without_floor(self) -> "ModelLatency":
-        """The same model where a short call may be as short as its components say."""
-        return replace(self, least_seconds=0.0)
 
-
-def _between(curve: Sequence[tuple[int, float]], tokens: float) -> float:
-    """A curve's seconds: between its points by interpolation, outside as at its ends."""
+def _interpolate(curve: Sequence[tuple[int, float]], tokens: float) -> float:
+    """Return a curve's seconds: linear between its points, outside as at its ends."""
     if tokens <= curve[0][0]:
         return curve[0][1]
     for (few, short), (many, long) in pairwise(curve):
@@ -162,3 +160,89 @@ def _between(curve: Sequence[tuple[int, float]], tokens: float) -> float:
 
 Latencies = Mapping[Role, ModelLatency]
 """The latencies of a pair, by role."""
+
+
+def profile_latency(
+    rows: Sequence[ProfileRow], model: str, backend: str | None = None
+) -> ModelLatency:
+    """Return the component latencies of a profiled model.
+
+    Time to first token includes the vision encoder and the first token. A decode step is
+    subtracted, because the simulator counts every output token as one; the vision encoder and
+    preprocessing are kept apart, because prompts encoded together each pay them. Where noise made a
+    longer prompt the faster one, both get the time between (isotonic regression).
+
+    Args:
+        rows: Rows of `profile.csv`.
+        model: Its name there.
+        backend: What ran it; None if only one did.
+
+    Raises:
+        ProfilingInputError: No such model, measured in several ways, or needed rows are missing.
+    """
+    own = _measured_one_way(rows, model, backend)
+    alone = [row for row in own if row.batch == 1]
+    decoded = [row for row in alone if row.component == "decode" and row.output_tokens]
+    first = [row for row in alone if row.component == "ttft"]
+    if not decoded or not first:
+        raise ProfilingInputError(
+            f"The profile of {model!r} lacks the rows of ttft or decode at batch 1."
+        )
+    step = _step_seconds(decoded)
+    if step < SHORTEST_STEP:
+        raise ProfilingInputError(f"The decoding of {model!r} takes no time in the profile.")
+    by_image = {(row.component, row.image_side): row.median_ms or 0.0 for row in reversed(alone)}
+    prefill: dict[int, list[float]] = defaultdict(list)
+    images: dict[int, list[float]] = defaultdict(list)
+    for row in first:
+        vision = by_image.get(("vision", row.image_side), 0.0)
+        prepared = by_image.get(("preprocess", row.image_side), 0.0)
+        prefill[row.input_tokens].append((row.median_ms or 0.0) - vision - 1000 * step)
+        images[row.input_tokens].append(prepared + vision)
+    slopes = [
+        (_step_seconds([row]) / step - 1) / (row.batch - 1)
+        for row in own
+        if row.component == "decode" and row.batch > 1
+    ]
+    return ModelLatency(
+        model,
+        _ascending(prefill),
+        step,
+        batch_slope=max(0.0, fmean(slopes)) if slopes else DEFAULT_BATCH_SLOPE,
+        images=_ascending(images) if any(map(any, images.values())) else (),
+    )
+
+
+def _measured_one_way(
+    rows: Sequence[ProfileRow], model: str, backend: str | None
+) -> list[ProfileRow]:
+    measured = [row for row in rows if row.median_ms]
+    own = [row for row in measured if row.model == model and backend in {None, row.backend}]
+    if not own:
+        known = ", ".join(dict.fromkeys(f"{row.model} ({row.backend})" for row in measured))
+        raise ProfilingInputError(
+            f"The profile has no measured model {model!r}, only {known or 'none'}."
+        )
+    ways = dict.fromkeys(" ".join(filter(None, row.settings.values())) for row in own)
+    if len(ways) > 1:
+        raise ProfilingInputError(
+            f"The profile holds {model!r} measured in several ways ({'; '.join(ways)}): choose one "
+            "with --backend, or profile them into folders of their own."
+        )
+    return own
+
+
+def _ascending(milliseconds: Mapping[int, Sequence[float]]) -> tuple[tuple[int, float], ...]:
+    """Return mean seconds by prompt tokens; more tokens never take less."""
+    from scipy.optimize import isotonic_regression
+
+    sizes = sorted(milliseconds)
+    means = [max(0.0, fmean(milliseconds[size]) / 1000) for size in sizes]
+    weights = [float(len(milliseconds[size])) for size in sizes]
+    fitted = isotonic_regression(means, weights=weights)
+    return tuple(zip(sizes, map(float, fitted.x), strict=True))
+
+
+def _step_seconds(decoded: Sequence[ProfileRow]) -> float:
+    milliseconds = sum((row.median_ms or 0.0) for row in decoded)
+    return milliseconds / sum(row.output_tokens for row in decoded) / 1000

@@ -26,9 +26,9 @@ class ModelSizes:
         """Count.
 
         Args:
-            name: For messages.
-            model: A transformers model; its weights are not looked at, so the meta device will do.
-            images: Its image processor, which tells how many patches a picture has.
+            name: For error messages.
+            model: A transformers model; its values are not read, so the meta device will do.
+            images: Its image processor, which counts the patches of an image.
             dtype: Of the weights.
 
         Raises:
@@ -51,21 +51,21 @@ class ModelSizes:
         self.context: int = self._text.max_position_embeddings
 
     def patches(self, side: int) -> list[int]:
-        """Patches of a square picture, tile by tile: those of one attend to each other."""
+        """Return the patches of a square image, tile by tile: attention stays within a tile."""
         units: int = self._images.get_number_of_image_patches(side, side)
         if self._has_tiles:
             return [(self._vision.image_size[0] // self._vision.patch_size[0]) ** 2] * units
         return [units]
 
     def image_tokens(self, side: int) -> int:
-        """How many tokens of a prompt a square picture takes."""
+        """Return how many tokens of a prompt a square image takes."""
         patches = self.patches(side)
         if self._has_tiles:
             return int(len(patches) * self._config.image_seq_length)
         return int(patches[0] // self._vision.spatial_merge_size**2)
 
     def vision_flops(self, side: int, batch: int) -> float:
-        """Floating-point operations of the vision encoder: weights and attention."""
+        """Return the floating-point operations of the vision encoder: weights and attention."""
         patches = self.patches(side)
         depth = getattr(self._vision, "depth", None) or self._vision.num_hidden_layers
         attention = sum(4.0 * count**2 * self._vision.hidden_size * depth for count in patches)
@@ -73,29 +73,29 @@ class ModelSizes:
         return float(batch * (2 * weights + attention))
 
     def prefill_flops(self, tokens: int, batch: int) -> float:
-        """Floating-point operations to read prompts, with an output layer for their last tokens."""
+        """Return the floating-point operations of a prefill with its last tokens' output head."""
         output = 2.0 * self._text.hidden_size * self._text.vocab_size * batch
         return float(tokens * (self.step_flops(tokens / 2, batch) - output) + output)
 
     def step_flops(self, context: float, batch: int) -> float:
-        """Floating-point operations of one decode step of a batch."""
+        """Return the floating-point operations of one decode step of a batch."""
         attention = 4 * context * self._text.num_attention_heads * self._head_width
         layers = self._text.num_hidden_layers
         return float(batch * (2 * self.text_bytes / self._dtype.itemsize + attention * layers))
 
     def cache_bytes(self, tokens: float) -> float:
-        """Key and value cache of so many tokens."""
+        """Return the bytes of a KV cache of so many tokens."""
         text = self._text
         each = 2 * text.num_hidden_layers * text.num_key_value_heads * self._head_width
         return float(each * self._dtype.itemsize * tokens)
 
     def vision_work_bytes(self, side: int, batch: int, *, square: bool) -> float:
-        """What the vision encoder needs beside its weights, roughly.
+        """Return roughly the bytes that the vision encoder needs beside its weights.
 
         Args:
-            side: Of each picture, in pixels.
-            batch: How many pictures.
-            square: Whether attention writes down every pair of patches, as eager attention does.
+            side: Of each image, in pixels.
+            batch: How many images.
+            square: Whether attention stores every pair of patches, as eager attention does.
         """
         patches = self.patches(side)
         wide = sum(patches) * (self._vision.hidden_size * 6 + self._vision.intermediate_size * 2)
@@ -115,7 +115,7 @@ class ModelSizes:
 
 
 def _vision_parts(name: str, inner: Any) -> tuple[list[Any], list[Any]]:
-    """The modules that every patch of a picture goes through, and those that every token does."""
+    """Return the modules that every patch of an image goes through, and those of every token."""
     if hasattr(inner, "visual"):
         visual = inner.visual
         further = getattr(visual, "deepstack_merger_list", [])

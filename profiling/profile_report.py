@@ -1,15 +1,16 @@
-"""A profile as tables in the paper's form, figures for programs, and files."""
+"""A profile as tables in the paper's form, figures for programs, plots and files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from ..benchmarks.plotting import new_figure, png, shortened
+from ..benchmarks.records import Record, write_records
 from ..configs.files import write_whole
-from ..records.record import Record, write_records
-from .decoding_results import decoding_records, decoding_table, read_decoding
-from .paper_tables import table
-from .profile_plots import profile_plots
+from .latency import profile_latency
+from .paper import table
 from .profile_rows import SETTINGS, ProfileRow
-from .tables import Table
+from .tables import ProfilingInputError, Table
 
 _TITLES = {
     "preprocess": "Vision preprocessing (Table 1)",
@@ -17,34 +18,38 @@ _TITLES = {
     "ttft": "Time to first token, vision encoder included (Table 3)",
     "decode": "Decoding after the first token (Table 4)",
 }
+_CALLS = {"S": (0, 2), "R": (0, 256), "transfer": (256, 2)}
+"""Tokens encoded beyond the prompt, and tokens generated, in a typical call of each kind."""
+_COMPONENTS = ("preprocess", "vision", "prefill", "decode")
+_MANY_MILLISECONDS = 10_000
 
 
 def write_profile(rows: Sequence[ProfileRow], folder: Path) -> None:
-    """Write `profile.json`, `profile.md`, `decoding.csv` and the plots.
+    """Write `profile.json`, `profile.md` and the plots.
 
     Args:
         rows: What was measured and skipped.
-        folder: Where `profile.csv` is, and `decoding.json`, if decoding was compared.
+        folder: Where `profile.csv` is.
 
     Raises:
-        ConfigError: They cannot be written.
-        ProfilingInputError: `decoding.json` cannot be read.
+        ConfigError: They cannot be written, or matplotlib is not installed.
     """
-    compared = read_decoding(folder)
-    write_records(folder / "profile.json", [*records(rows), *decoding_records(compared)])
-    shown = tables(rows)
-    if compared:
-        shown.append(decoding_table(compared))
-        shown[-1].write(folder)
-    write_whole(folder / "profile.md", markdown(shown))
-    for name, drawn in profile_plots(rows).items():
-        write_whole(folder / f"{name}.png", drawn)
+    write_records(folder / "profile.json", records(rows))
+    parts = ["# Component latency", *(table.markdown() for table in tables(rows))]
+    write_whole(folder / "profile.md", "\n\n".join(parts) + "\n")
+    ways = _by_way([row for row in rows if row.median_ms])
+    lines = {label: line for label, own in ways.items() if (line := decode_line(own))}
+    if lines:
+        write_whole(folder / "decode.png", _decode_plot(lines))
+    bars = call_components(ways)
+    if bars:
+        write_whole(folder / "components.png", _components_plot(bars))
 
 
 def records(rows: Sequence[ProfileRow]) -> list[Record]:
-    """Every measured latency as a flat figure, and the machine's rates.
+    """Return every measured latency as a flat figure, and the machine's rates.
 
-    Names have what tells rows apart: settings that differ are in them.
+    Names contain the settings that tell rows apart.
     """
     found: list[Record] = []
     differing = [name for name in _differing(rows) if name not in {"dtype", "attention"}]
@@ -68,7 +73,7 @@ def records(rows: Sequence[ProfileRow]) -> list[Record]:
 
 
 def tables(rows: Sequence[ProfileRow]) -> list[Table]:
-    """A table for each component, one of what was skipped, and one of the machine's rates.
+    """Return a table for each component, for what was skipped, and for the machine's rates.
 
     Settings have a column where they are not the same in all rows.
     """
@@ -101,14 +106,8 @@ def tables(rows: Sequence[ProfileRow]) -> list[Table]:
     return found
 
 
-def markdown(shown: Sequence[Table]) -> str:
-    """The tables as Markdown."""
-    parts = ["# Component latency", *(table.markdown() for table in shown)]
-    return "\n\n".join(parts) + "\n"
-
-
 def _differing(rows: Sequence[ProfileRow]) -> list[str]:
-    """Settings beside the backend that are not the same in all rows."""
+    """Return the settings beside the backend that are not the same in all rows."""
     ran = [row.settings for row in rows if row.component != "weights"]
     return [name for name in SETTINGS[1:] if len({settings[name] for settings in ran}) > 1]
 
@@ -128,7 +127,7 @@ def _named(names: Sequence[str], values: Sequence[str]) -> list[str]:
 def _rates(
     rows: Sequence[ProfileRow], differing: Sequence[str]
 ) -> dict[tuple[str, ...], tuple[float, float]]:
-    """The machine's rates as last measured, by model, backend, dtype and what else differs."""
+    """Return the machine's rates as last measured, by model, backend, dtype and what differs."""
     return {
         _way(row, differing): (row.gflops, row.gigabytes)
         for row in rows
@@ -138,54 +137,166 @@ def _rates(
 
 def _skipped(row: ProfileRow) -> list[str]:
     sizes = f"{row.query_tokens}, {row.output_tokens}" if row.query_tokens else ""
-    side = str(row.image_side or "")
-    return [str(row.batch), row.component, side, sizes, row.skipped]
+    return [str(row.batch), row.component, str(row.image_side or ""), sizes, row.skipped]
 
 
-def _cells(row: ProfileRow, published: dict[tuple[str, ...], str]) -> list[str]:
+def _cells(row: ProfileRow, published: Mapping[tuple[str, ...], str]) -> list[str]:
     median = row.median_ms or 0.0
     rate = 1000 * row.batch * row.output_tokens / median if row.component == "decode" else None
     counts = (row.image_tokens, row.input_tokens, row.output_tokens)
-    own = _paper_key(row)
+    quartiles = ""
+    if row.low_ms is not None and row.high_ms is not None:
+        quartiles = f"{row.low_ms:,.2f} to {row.high_ms:,.2f}"
     return [
         str(row.batch),
         str(row.image_side),
         *(str(count) if count else "" for count in counts),
         f"{median:,.2f}",
-        _quartiles(row),
+        quartiles,
         f"{rate:,.1f}" if rate else "",
         "" if row.floor_ms is None else f"{row.floor_ms:,.2f}",
         row.bound,
         "" if row.share is None else f"{row.share:.1%}",
-        published.get(own, "") if row.batch == 1 else "",
+        published.get(_paper_key(row), "") if row.batch == 1 else "",
     ]
 
 
-def _quartiles(row: ProfileRow) -> str:
-    if row.low_ms is None or row.high_ms is None:
-        return ""
-    return f"{row.low_ms:,.2f} to {row.high_ms:,.2f}"
-
-
 def _paper_key(row: ProfileRow) -> tuple[str, ...]:
-    if row.component in {"preprocess", "vision"}:
-        return (row.component, row.model, str(row.image_side))
-    key = (row.component, row.model, str(row.image_side), str(row.input_tokens))
-    return key if row.component == "ttft" else (*key, str(row.output_tokens))
+    key = (row.component, row.model, str(row.image_side))
+    sizes = {"ttft": (row.input_tokens,), "decode": (row.input_tokens, row.output_tokens)}
+    return key + tuple(map(str, sizes.get(row.component, ())))
 
 
 def _published() -> dict[tuple[str, ...], str]:
-    """The paper's figures by what they measure; its GPU is not this machine."""
-    found: dict[tuple[str, ...], str] = {}
-    for component, name in (
-        ("preprocess", "table01_vision_preprocess_ms"),
-        ("vision", "table02_vision_encoder_ms"),
-    ):
-        for row in table(name):
-            found[component, row["model"], row["image_side_px"]] = row["latency_ms"]
-    for row in table("table03_ttft_ms"):
-        found["ttft", row["model"], row["image_side_px"], row["total_tokens"]] = row["ttft_ms"]
-    for row in table("table04_decode_ms"):
-        sizes = (row["image_side_px"], row["input_tokens"], row["output_tokens"])
-        found["decode", row["model"], *sizes] = row["decode_ms"]
+    """Return the paper's figures by `_paper_key`; its GPU is not this machine."""
+    sources = (
+        ("preprocess", "table01_vision_preprocess_ms", "latency_ms", ()),
+        ("vision", "table02_vision_encoder_ms", "latency_ms", ()),
+        ("ttft", "table03_ttft_ms", "ttft_ms", ("total_tokens",)),
+        ("decode", "table04_decode_ms", "decode_ms", ("input_tokens", "output_tokens")),
+    )
+    return {
+        (component, row["model"], row["image_side_px"], *(row[size] for size in sizes)): row[figure]
+        for component, name, figure, sizes in sources
+        for row in table(name)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CallComponents:
+    """The components of a typical call.
+
+    Attributes:
+        milliseconds: By component: preprocess, vision, prefill, decode.
+        extrapolated: Whether it encodes or generates more tokens than were measured, so that its
+            time continues in a straight line from there.
+    """
+
+    milliseconds: tuple[float, ...]
+    extrapolated: bool
+
+
+def decode_line(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
+    """Return the decodings after the smallest prompt at batch 1, by output tokens."""
+    decoded = [row for row in rows if row.component == "decode" and row.batch == 1]
+    smallest = min(map(_prompt, decoded), default=None)
+    return sorted(
+        (row for row in decoded if _prompt(row) == smallest), key=lambda row: row.output_tokens
+    )
+
+
+def call_components(ways: Mapping[str, Sequence[ProfileRow]]) -> dict[str, CallComponents]:
+    """Return the components of typical S, R and transfer calls about the smallest image.
+
+    Args:
+        ways: Measured rows, all of one model that was run in one way, by its label.
+
+    Returns:
+        By that label and the kind of call; without what has no time to first token or no decoding.
+    """
+    found = {}
+    for label, rows in ways.items():
+        try:
+            latency = profile_latency(rows, rows[0].model)
+        except ProfilingInputError:
+            continue
+        alone = sorted((row for row in rows if row.batch == 1), key=_prompt)
+        seen = {str(row.component): row.median_ms or 0.0 for row in reversed(alone)}
+        prepared, vision = seen.get("preprocess", 0.0), seen.get("vision", 0.0)
+        prompt = next(row.input_tokens for row in alone if row.component == "ttft")
+        longest = max(row.output_tokens for row in alone if row.component == "decode")
+        for call, (reads, generates) in _CALLS.items():
+            # What is encoded beyond the prompt holds no image.
+            encoded = 1000 * latency.batch_prefill_seconds(prompt + reads, [prompt])
+            prefill = max(0.0, encoded - prepared - vision)
+            decode = 1000 * latency.seconds_per_token * generates
+            found[f"{label} {call}"] = CallComponents(
+                (prepared, vision, prefill, decode),
+                extrapolated=prompt + reads > latency.prefill[-1][0] or generates > longest,
+            )
     return found
+
+
+def _prompt(row: ProfileRow) -> tuple[int, int]:
+    return row.image_side, row.query_tokens
+
+
+def _by_way(rows: Sequence[ProfileRow]) -> dict[str, list[ProfileRow]]:
+    """Return rows by model, and by what differs in how models were run."""
+    ways: dict[tuple[str, ...], list[ProfileRow]] = {}
+    for row in rows:
+        ways.setdefault((row.model, *row.settings.values()), []).append(row)
+    differs = [len(set(values)) > 1 for values in zip(*ways, strict=True)][1:]
+    found = {}
+    for (model, *settings), own in ways.items():
+        shown = [value for value, one in zip(settings, differs, strict=True) if one and value]
+        found[f"{model} ({', '.join(shown)})" if shown else model] = own
+    return found
+
+
+def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
+    """Latency against output tokens, a line a model (Figure 1a); bars are quartiles."""
+    figure, (axes,) = new_figure(6, 4)
+    for label, line in lines.items():
+        middle = [row.median_ms or 0.0 for row in line]
+        below = [m - (row.low_ms or m) for m, row in zip(middle, line, strict=True)]
+        above = [(row.high_ms or m) - m for m, row in zip(middle, line, strict=True)]
+        counts = [row.output_tokens for row in line]
+        axes.errorbar(
+            counts, middle, yerr=[below, above], marker="o", capsize=3, label=shortened(label)
+        )
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_title("Decoding after the smallest prompt")
+    axes.set_xlabel("output tokens")
+    axes.set_ylabel("decoding (ms)")
+    axes.legend()
+    return png(figure)
+
+
+def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
+    """Stacked components of typical calls, a bar a model and kind."""
+    figure, (axes,) = new_figure(8, 0.42 * len(bars) + 2.0)
+    names = [
+        f"{shortened(name)} *" if bar.extrapolated else shortened(name)
+        for name, bar in bars.items()
+    ]
+    longest = max(sum(bar.milliseconds) for bar in bars.values())
+    unit, scale = ("seconds", 1000.0) if longest > _MANY_MILLISECONDS else ("milliseconds", 1.0)
+    left = [0.0] * len(bars)
+    for index, component in enumerate(_COMPONENTS):
+        widths = [bar.milliseconds[index] / scale for bar in bars.values()]
+        axes.barh(range(len(names)), widths, left=left, label=component)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel(unit)
+    title = ", ".join(
+        f"{call} generates {generates} tokens" + (f" and encodes {reads} more" if reads else "")
+        for call, (reads, generates) in _CALLS.items()
+    )
+    if any(bar.extrapolated for bar in bars.values()):
+        title += "\n* more tokens than were measured: continued from there"
+    figure.suptitle(title, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=len(_COMPONENTS), fontsize=8, frameon=False)
+    return png(figure)

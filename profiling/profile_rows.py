@@ -1,16 +1,16 @@
-"""`profile.csv`: one row a measurement, written as it is made, and read again to resume."""
+"""`profile.csv`: a row for each measurement, written as it is made, and read again to resume."""
 
 import csv
 import io
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ..configs.files import write_whole, writing
-from .csv_rows import read_csv_rows
-from .errors import ProfilingInputError
+from .tables import ProfilingInputError, read_csv_rows
 
 Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 
@@ -46,17 +46,17 @@ class ProfileRow:
         weights: "real" or "random".
         component: What was measured. Time to first token includes the vision encoder; decoding is
             from the first token to as many more as `output_tokens`. "weights" stands for a model
-            that could not be brought into memory, and so was skipped as a whole.
-        revision: Branch, tag or commit that was asked for of a hub model.
-        engine: Options of vLLM's engine that were asked for, as NAME=VALUE.
+            that could not be loaded, and so was skipped as a whole.
+        revision: Branch, tag or commit of a hub model.
+        engine: Options of vLLM's engine, as NAME=VALUE.
         memory: vLLM on a GPU: share of its memory that the engine takes.
         threads: On a CPU: threads that torch computes with in this process.
-        batch: Equal prompts at once.
-        image_side: Width and height of the picture, in pixels.
+        batch: Number of equal prompts.
+        image_side: Width and height of the image, in pixels.
         image_tokens: Tokens it takes in a prompt.
         query_tokens: The others, where there is a prompt.
         input_tokens: Both together.
-        output_tokens: Tokens written, forced to that number.
+        output_tokens: Tokens generated, forced to that number.
         repeats: How often it was measured.
         median_ms: Median, empty if it was skipped.
         low_ms: Lower quartile.
@@ -103,7 +103,7 @@ class ProfileRow:
 
     @property
     def settings(self) -> dict[str, str]:
-        """How the model was run, by the names of `SETTINGS`; empty where it is not known."""
+        """How the model was run, by the names of `SETTINGS`; empty where it does not apply."""
         found = {name: getattr(self, name) for name in SETTINGS}
         return {name: "" if value is None else str(value) for name, value in found.items()}
 
@@ -116,7 +116,6 @@ class ProfileRow:
 
 
 _COLUMNS = [field.name for field in fields(ProfileRow)]
-_NEEDED = {field.name for field in fields(ProfileRow) if field.default is MISSING}
 
 
 class ProfileFile:
@@ -127,23 +126,27 @@ class ProfileFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open it, or start one; one of an older version gets the columns that it lacks.
-
-        Models that an earlier run could not have are taken out: they belong to that run.
+        """Open or create it. Rows of models that an earlier run could not load are removed.
 
         Raises:
-            ProfilingInputError: There is a file of this name that is no profile; it stays as it is.
+            ProfilingInputError: A file of this name is not a profile; it stays as it is.
             ConfigError: It cannot be written.
         """
         self._path = folder / "profile.csv"
-        _check_columns(self._path)
+        header = _header(self._path)
+        if header and header != _COLUMNS:
+            raise ProfilingInputError(
+                f"{str(self._path)!r} has other columns than a profile and is left as it is; move "
+                "it away, or name another folder."
+            )
         found = read_rows(self._path)
         self.rows = [row for row in found if row.component != "weights"]
-        if len(self.rows) < len(found) or not _is_whole(self._path):
+        is_whole = bool(header) and self._path.read_bytes().endswith(b"\n")
+        if len(self.rows) < len(found) or not is_whole:
             self._write()
 
     def find(self, row: ProfileRow) -> ProfileRow | None:
-        """A row that was measured before with these settings; what was skipped is tried again."""
+        """Return the row measured before with these settings; skipped ones do not count."""
         return next(
             (
                 known
@@ -154,7 +157,7 @@ class ProfileFile:
         )
 
     def add(self, row: ProfileRow) -> None:
-        """Write a row at once. It takes the place of one that was skipped before.
+        """Write a row immediately, in place of one that was skipped before.
 
         Raises:
             ConfigError: The file cannot be written.
@@ -165,40 +168,51 @@ class ProfileFile:
             self._write()
         self.rows.append(row)
         with writing(self._path), self._path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, _COLUMNS).writerow(_shown(row))
+            csv.DictWriter(file, _COLUMNS).writerow(_cells(row))
 
     def _write(self) -> None:
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, _COLUMNS)
         writer.writeheader()
-        writer.writerows(_shown(row) for row in self.rows)
+        writer.writerows(_cells(row) for row in self.rows)
         write_whole(self._path, text.getvalue())
 
 
 def read_rows(path: Path) -> list[ProfileRow]:
-    """The rows of a `profile.csv`, none if it is missing; a last line cut short is left out.
+    """Read a `profile.csv`; none if it is missing. An incomplete last line is ignored.
 
     Raises:
-        ProfilingInputError: A row is none of a profile.
+        ProfilingInputError: A row is not one of a profile.
     """
     if not path.exists():
         return []
     return [line.row for line in read_csv_rows(path, ProfileRow, torn=True)]
 
 
-def _check_columns(path: Path) -> None:
-    """Refuse a file that is none of this version, nor of an older one with fewer columns."""
-    header = _header(path)
-    older = [name for name in _COLUMNS if name in header]
-    if header and not (header == older and _NEEDED.issubset(header)):
-        raise ProfilingInputError(
-            f"{str(path)!r} has other columns than a profile and is left as it is; move it away, "
-            "or name another folder."
-        )
+def impossible_rows(rows: Sequence[ProfileRow]) -> Iterator[str]:
+    """Yield a sentence for each vision encoder slower than the first token that includes it."""
+    first = [row for row in rows if row.component == "ttft" and row.median_ms]
+    for row in rows:
+        if row.component != "vision" or not row.median_ms:
+            continue
+        with_it = [
+            one.median_ms
+            for one in first
+            if (one.model, one.settings, one.batch, one.image_side)
+            == (row.model, row.settings, row.batch, row.image_side)
+            and one.median_ms
+            and one.median_ms < row.median_ms
+        ]
+        if with_it:
+            yield (
+                f"{row.model}, {row.image_side} px: the vision encoder took {row.median_ms:.1f} ms "
+                f"and the first token, with it, {min(with_it):.1f} ms; the machine was too "
+                "busy, or --repeats too small."
+            )
 
 
 def _header(path: Path) -> list[str]:
-    """The first line's cells; none where there is none, or no text, which `read_rows` refuses."""
+    """Return the first line's cells; none of an unreadable file, which `read_rows` refuses."""
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
             return next(csv.reader(file), [])
@@ -206,12 +220,7 @@ def _header(path: Path) -> list[str]:
         return []
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether rows of this version can be added behind what is there."""
-    return _header(path) == _COLUMNS and path.read_bytes().endswith(b"\n")
-
-
-def _shown(row: ProfileRow) -> dict[str, object]:
+def _cells(row: ProfileRow) -> dict[str, object]:
     return {
         key: round(value, 4) if isinstance(value, float) else value
         for key, value in asdict(row).items()

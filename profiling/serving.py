@@ -1,17 +1,21 @@
-"""Two engines under many questions at once, as a discrete-event simulation with simpy."""
+"""Two engines under many concurrent questions, as a discrete-event simulation with simpy.
+
+Engines batch continuously, as vLLM does: a waiting prompt is encoded as soon as the batch has
+capacity, which delays the running sequences, and then decoded along with them. Memory is not
+simulated.
+"""
 
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log, sqrt
+from math import ceil, inf, log, sqrt
 from typing import Any
 
 import simpy
 
-from .engines import Device, Engine, EngineGroup, Job
-from .latency import Latencies, Role
-from .strategy_calls import PlannedCall, planned_calls
-from .totals import decode_steps
+from .latency import Latencies, ModelLatency, Role
+from .totals import PlannedCall, decode_steps, planned_calls
 from .workload import ROUTES, Route, Workload
 
 LEAST_RATE = 1e-12
@@ -19,6 +23,16 @@ LEAST_RATE = 1e-12
 
 LARGEST_SPREAD = 10
 """Lengths that differ more than tenfold their mean are no outputs of one workload."""
+
+PREFILL_TOKENS = 8192
+"""Most prompt tokens that an engine encodes between two decode steps, as vLLM's default on a
+GPU."""
+
+UTILIZATION = 0.8
+"""Share of an engine's time that is planned for; the rest takes up bursts of arrivals."""
+
+_NOTHING = 1e-9
+"""Tokens that are rounding errors."""
 
 Event = Generator[Any, Any, None]
 
@@ -30,13 +44,13 @@ class Serving:
     Attributes:
         questions: How many are simulated.
         rate: Questions a second, arriving at random moments (Poisson); None for `concurrency`.
-        concurrency: Questions in work at any time, where there is no rate.
-        batch_limit: Sequences an engine works on at once.
+        concurrency: Concurrent questions, where there is no rate.
+        batch_limit: Sequences in an engine's batch.
         small_engines: Copies of the small model.
         large_engines: Copies of the large model.
         devices: 1 if a small and a large engine share each device, 2 if every engine has its own.
-        overlap: The two direct answers run at the same time.
-        prefix_reuse: An engine does not read again what it has read of a question.
+        overlap: The two direct answers run concurrently.
+        prefix_reuse: An engine does not encode again what it has encoded of a question.
         spread: Standard deviation of the outputs' lengths over their mean (log-normal).
         seed: Decides arrivals, lengths and which question takes which route.
     """
@@ -54,7 +68,7 @@ class Serving:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the settings.
+        """Validate the settings.
 
         Raises:
             ValueError: One is out of range.
@@ -71,43 +85,42 @@ class Serving:
         if not 0 <= self.spread <= LARGEST_SPREAD:
             raise ValueError(f"The spread of lengths must be from 0 to {LARGEST_SPREAD}.")
 
+    @property
+    def engines(self) -> dict[Role, int]:
+        """Copies of each model."""
+        return {"small": self.small_engines, "large": self.large_engines}
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What came of it. Times are in seconds.
+    """The outcome of a simulation. Times are in seconds.
 
     Attributes:
         seconds: From the first arrival to the last answer.
-        waits: Each question's time from its arrival to its answer, ascending.
+        responses: Each question's time from its arrival to its answer, ascending.
         busy: Share of the time that engines of a role computed or waited for a shared device.
-        batch: Mean sequences in work while an engine decoded.
-        growth: Mean questions in work in the last third of the time in which they arrive, over
-            those in the middle third: more than 1 where a queue grows.
+        batch: Mean sequences in the batch while an engine decoded.
     """
 
     seconds: float
-    waits: tuple[float, ...]
+    responses: tuple[float, ...]
     busy: dict[Role, float]
     batch: dict[Role, float]
-    growth: float
 
     @property
     def rate(self) -> float:
         """Questions a second."""
-        return len(self.waits) / self.seconds
+        return len(self.responses) / self.seconds
 
     def quantile(self, share: float) -> float:
-        """The time within which this share of the questions was answered."""
-        return self.waits[min(len(self.waits) - 1, int(share * len(self.waits)))]
+        """Return the time within which this share of the questions was answered."""
+        return self.responses[min(len(self.responses) - 1, int(share * len(self.responses)))]
 
 
 def simulate_serving(
     strategy: str, workload: Workload, latencies: Latencies, serving: Serving
 ) -> Served:
-    """Put a workload's questions to engines and see when they are answered.
-
-    Engines batch continuously: a waiting prompt is read as soon as there is room, which delays the
-    running sequences, and then written along with them. A pair's memory is not simulated.
+    """Simulate when the questions of a workload are answered.
 
     Args:
         strategy: One of `graph.strategies.STRATEGIES`.
@@ -116,6 +129,77 @@ def simulate_serving(
         serving: Arrivals and engines.
     """
     return _Simulation(strategy, workload, latencies, serving).run()
+
+
+def engines_needed(
+    strategy: str, workload: Workload, latencies: Latencies, rate: float, serving: Serving
+) -> dict[Role, int]:
+    """Return the engines of each role that a rate needs, with full batches and a device each.
+
+    Args:
+        strategy: One of `graph.strategies.STRATEGIES`.
+        workload: Routes and tokens.
+        latencies: The pair's component latencies.
+        rate: Questions per second.
+        serving: Batch limit and prefix reuse.
+    """
+    return {
+        role: ceil(
+            rate * engine_seconds(strategy, workload, latencies, role, serving) / UTILIZATION
+        )
+        for role in latencies
+    }
+
+
+def is_overloaded(
+    strategy: str, workload: Workload, latencies: Latencies, serving: Serving
+) -> bool:
+    """Return whether questions arrive faster than engines with full batches answer them.
+
+    Args:
+        strategy: One of `graph.strategies.STRATEGIES`.
+        workload: Routes and tokens.
+        latencies: The pair's component latencies.
+        serving: Arrivals and engines; without a rate nothing is overloaded.
+    """
+    if serving.rate is None:
+        return False
+    needs = {
+        role: serving.rate * engine_seconds(strategy, workload, latencies, role, serving)
+        for role in latencies
+    }
+    engines = serving.engines
+    if serving.devices == 1 and sum(needs.values()) > max(engines.values()):
+        return True
+    return any(needs[role] > engines[role] for role in needs)
+
+
+def engine_seconds(
+    strategy: str, workload: Workload, latencies: Latencies, role: Role, serving: Serving
+) -> float:
+    """Return the seconds of one engine with full batches that a question takes on average."""
+    latency, batch = latencies[role], serving.batch_limit
+    token = latency.step_seconds(batch) / batch
+
+    def seconds(call: PlannedCall) -> float:
+        cached = call.prefix_tokens if serving.prefix_reuse else 0.0
+        new_tokens = call.prompt_tokens - cached
+        # A full engine encodes as many prompts together as sequences end at a decode step.
+        ending = batch / max(1.0, call.output_tokens)
+        together = max(1.0, min(ending, PREFILL_TOKENS // max(1.0, new_tokens)))
+        new = [] if cached else [call.question_tokens]
+        image = 0.0 if cached else latency.image_seconds(call.question_tokens)
+        shared = latency.batch_prefill_seconds(together * new_tokens, new) - image
+        return shared / together + image + token * decode_steps(call, latencies)
+
+    return sum(
+        workload.count(route) / workload.questions * seconds(call)
+        for route in ROUTES
+        if workload.count(route)
+        for stage in planned_calls(strategy, workload, route)
+        for call in stage
+        if call.role == role
+    )
 
 
 class _Simulation:
@@ -128,58 +212,75 @@ class _Simulation:
         self._serving = serving
         self._random = random.Random(serving.seed)
         self._env = simpy.Environment()
-        self._groups = _engine_groups(self._env, latencies, serving)
-        self._asked: list[tuple[float, float]] = []
+        self._responses: list[float] = []
+        shared = [_Device(self._env) for _ in range(max(serving.engines.values()))]
+        self._engines = {
+            role: [
+                _Engine(
+                    self._env,
+                    latencies[role],
+                    shared[index] if serving.devices == 1 else _Device(self._env),
+                    serving.batch_limit,
+                )
+                for index in range(count)
+            ]
+            for role, count in serving.engines.items()
+        }
 
     def run(self) -> Served:
-        routes = _routes(self._workload, self._serving.questions, self._random)
-        start = self._by_rate if self._serving.rate else self._by_concurrency
-        finished = self._env.process(start(routes))
-        self._env.run(until=finished)
+        routes = self._routes()
+        arrivals = self._by_rate if self._serving.rate else self._by_concurrency
+        self._env.run(until=self._env.process(arrivals(routes)))
         seconds = self._env.now
-        return Served(
-            seconds=seconds,
-            waits=tuple(sorted(ended - begun for begun, ended in self._asked)),
-            growth=self._growth(),
-            busy={role: group.busy_share(seconds) for role, group in self._groups.items()},
-            batch={role: group.mean_batch() for role, group in self._groups.items()},
-        )
+        busy: dict[Role, float] = {}
+        batch: dict[Role, float] = {}
+        for role, engines in self._engines.items():
+            decoded = sum(one.decode_seconds for one in engines)
+            busy[role] = sum(one.busy_seconds for one in engines) / (seconds * len(engines))
+            batch[role] = sum(one.sequence_seconds for one in engines) / decoded if decoded else 0.0
+        return Served(seconds, tuple(sorted(self._responses)), busy, batch)
 
-    def _growth(self) -> float:
-        third = max(begun for begun, _ in self._asked) / 3
-        middle, last = (
-            sum(
-                max(0.0, min(ended, start + third) - max(begun, start))
-                for begun, ended in self._asked
-            )
-            for start in (third, 2 * third)
-        )
-        return last / middle if middle else 1.0
+    def _routes(self) -> list[Route]:
+        """Return routes in the workload's shares, in random order."""
+        questions, workload = self._serving.questions, self._workload
+        exact = {route: workload.count(route) * questions / workload.questions for route in ROUTES}
+        counts = {route: int(exact[route]) for route in ROUTES}
+        by_rest = sorted(ROUTES, key=lambda route: counts[route] - exact[route])
+        for route in by_rest[: questions - sum(counts.values())]:
+            counts[route] += 1
+        routes = [route for route in ROUTES for _ in range(counts[route])]
+        self._random.shuffle(routes)
+        return routes
 
     def _by_rate(self, routes: Sequence[Route]) -> Event:
-        rate = self._serving.rate or 1.0
-        asked: list[simpy.Process] = []
+        arrived: list[simpy.Process] = []
         for route in routes:
-            if asked:
-                yield self._env.timeout(self._random.expovariate(rate))
-            asked.append(self._env.process(self._question(route)))
-        yield self._env.all_of(asked)
+            if arrived:
+                yield self._env.timeout(self._random.expovariate(self._serving.rate or 1.0))
+            arrived.append(self._env.process(self._question(route)))
+        yield self._env.all_of(arrived)
 
     def _by_concurrency(self, routes: Sequence[Route]) -> Event:
         waiting = list(reversed(routes))
-        lanes = min(self._serving.concurrency, len(waiting))
 
         def lane() -> Event:
             while waiting:
                 yield self._env.process(self._question(waiting.pop()))
 
+        lanes = min(self._serving.concurrency, len(waiting))
         yield self._env.all_of([self._env.process(lane()) for _ in range(lanes)])
 
     def _question(self, route: Route) -> Event:
-        begun = self._env.now
+        arrived = self._env.now
         stages = planned_calls(self._strategy, self._workload, route)
-        homes = {role: group.enter() for role, group in self._groups.items()}
-        scale = _length_scale(self._serving.spread, self._random)
+        # All calls of a question go to the same engines, where its prefix is cached.
+        homes = {
+            role: min(engines, key=lambda engine: engine.questions)
+            for role, engines in self._engines.items()
+        }
+        for engine in homes.values():
+            engine.questions += 1
+        scale = self._length_scale()
         for stage in stages:
             calls = []
             for call in stage:
@@ -189,54 +290,166 @@ class _Simulation:
             yield self._env.all_of(calls)
         for engine in homes.values():
             engine.questions -= 1
-        self._asked.append((begun, self._env.now))
+        self._responses.append(self._env.now - arrived)
 
-    def _call(self, call: PlannedCall, engine: Engine, scale: float) -> Event:
+    def _length_scale(self) -> float:
+        """Return a log-normal factor of mean 1."""
+        if not self._serving.spread:
+            return 1.0
+        sigma = sqrt(log(1 + self._serving.spread**2))
+        return self._random.lognormvariate(-(sigma**2) / 2, sigma)
+
+    def _call(self, call: PlannedCall, engine: "_Engine", scale: float) -> Event:
         yield self._env.timeout(self._latencies[call.role].overhead_seconds)
         cached = call.prefix_tokens if self._serving.prefix_reuse else 0.0
-        written = call.output_tokens * scale
-        job = Job(
+        scaled = replace(call, output_tokens=call.output_tokens * scale)
+        sequence = _Sequence(
             done=self._env.event(),
             new_tokens=call.prompt_tokens - cached,
-            continues=cached > 0,
-            output_tokens=decode_steps(replace(call, output_tokens=written), self._latencies),
-            question_tokens=call.question_tokens,
+            new_questions=[] if cached else [call.question_tokens],
+            remaining=decode_steps(scaled, self._latencies),
         )
-        engine.submit(job)
-        yield job.done
+        engine.submit(sequence)
+        yield sequence.done
 
 
-def _engine_groups(
-    env: simpy.Environment, latencies: Latencies, serving: Serving
-) -> dict[Role, EngineGroup]:
-    counts: dict[Role, int] = {"small": serving.small_engines, "large": serving.large_engines}
-    shared = [Device(env) for _ in range(max(counts.values()))]
-    place: Callable[[int], Device] = (
-        (lambda index: shared[index]) if serving.devices == 1 else (lambda _index: Device(env))
-    )
-    return {
-        role: EngineGroup(
-            env, latencies[role], [place(index) for index in range(count)], serving.batch_limit
-        )
-        for role, count in counts.items()
-    }
+@dataclass(slots=True)
+class _Sequence:
+    """A call in an engine.
+
+    Attributes:
+        done: Happens when the last token is generated.
+        new_tokens: Prompt tokens to encode.
+        new_questions: Tokens of the question with its image, where no prefix of it is cached.
+        remaining: Tokens still to generate.
+    """
+
+    done: simpy.Event
+    new_tokens: float
+    new_questions: list[float]
+    remaining: float
 
 
-def _routes(workload: Workload, questions: int, rng: random.Random) -> list[Route]:
-    """Routes in the workload's shares, in random order."""
-    exact = {route: workload.count(route) * questions / workload.questions for route in ROUTES}
-    counts = {route: int(exact[route]) for route in ROUTES}
-    by_rest = sorted(ROUTES, key=lambda route: counts[route] - exact[route])
-    for route in by_rest[: questions - sum(counts.values())]:
-        counts[route] += 1
-    routes = [route for route in ROUTES for _ in range(counts[route])]
-    rng.shuffle(routes)
-    return routes
+class _Device:
+    """A device whose engines, while several compute, share its time evenly."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self._env = env
+        self._computing = 0
+        self._changed = env.event()
+
+    def compute(
+        self, seconds: float, stop: simpy.Event | None = None
+    ) -> Generator[Any, Any, float]:
+        """Compute for some seconds, longer where others do too; returns how many were done.
+
+        Args:
+            seconds: What it takes without others.
+            stop: Ends it early.
+        """
+        self._share(1)
+        left = seconds
+        try:
+            while left > 0:
+                sharers, begun = self._computing, self._env.now
+                ended = self._env.timeout(left * sharers)
+                events = [ended, self._changed]
+                yield self._env.any_of(events if stop is None else [*events, stop])
+                if ended.processed:  # late in a long simulation, its clock is not as exact
+                    left = 0.0
+                    break
+                left -= (self._env.now - begun) / sharers
+                if stop is not None and stop.triggered:
+                    break
+        finally:
+            self._share(-1)
+        return seconds - max(0.0, left)
+
+    def _share(self, more: int) -> None:
+        self._computing += more
+        before, self._changed = self._changed, self._env.event()
+        before.succeed()
 
 
-def _length_scale(spread: float, rng: random.Random) -> float:
-    """A log-normal factor of mean 1."""
-    if not spread:
-        return 1.0
-    sigma = sqrt(log(1 + spread**2))
-    return rng.lognormvariate(-(sigma**2) / 2, sigma)
+class _Engine:
+    """One model on one device, which batches continuously.
+
+    Attributes:
+        questions: Those that it serves, also between their calls.
+        busy_seconds: Time with work, waiting for a shared device included.
+        decode_seconds: Time of decoding.
+        sequence_seconds: The same, times the sequences in the batch.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, latency: ModelLatency, device: _Device, limit: int
+    ) -> None:
+        self._env = env
+        self._latency = latency
+        self._device = device
+        self._limit = limit
+        self._waiting: deque[_Sequence] = deque()
+        self._active: list[_Sequence] = []
+        self._arrival = env.event()
+        self.questions = 0
+        self.busy_seconds = 0.0
+        self.decode_seconds = 0.0
+        self.sequence_seconds = 0.0
+        env.process(self._work())
+
+    def submit(self, sequence: _Sequence) -> None:
+        """Take a call."""
+        self._waiting.append(sequence)
+        if not self._arrival.triggered:
+            self._arrival.succeed()
+
+    def _work(self) -> Event:
+        while True:
+            if not self._waiting and not self._active:
+                yield self._arrival
+            self._arrival = self._env.event()
+            begun = self._env.now
+            if self._waiting and len(self._active) < self._limit:
+                yield from self._prefill()
+            else:
+                yield from self._decode()
+            self.busy_seconds += self._env.now - begun
+
+    def _prefill(self) -> Event:
+        """Encode waiting prompts together, within capacity; the others generate one token."""
+        admitted = [self._waiting.popleft()]
+        tokens = admitted[0].new_tokens
+        capacity = self._limit - len(self._active)
+        while self._waiting and len(admitted) < capacity:
+            if tokens + self._waiting[0].new_tokens > PREFILL_TOKENS:
+                break
+            admitted.append(self._waiting.popleft())
+            tokens += admitted[-1].new_tokens
+        new = [question for sequence in admitted for question in sequence.new_questions]
+        seconds = self._latency.batch_prefill_seconds(tokens, new)
+        beside = self._latency.step_seconds(len(self._active) + 1) - self._latency.step_seconds(1)
+        yield from self._device.compute(seconds + beside)
+        for sequence in self._active:
+            sequence.remaining -= 1
+        self._active += admitted
+        self._finish()
+
+    def _decode(self) -> Event:
+        """Decode until the first sequence ends or, within capacity, another call comes."""
+        batch = len(self._active)
+        step = self._latency.step_seconds(batch)
+        steps = min(sequence.remaining for sequence in self._active)
+        stop = self._arrival if batch < self._limit else None
+        begun = self._env.now
+        generated = (yield from self._device.compute(steps * step, stop)) / step
+        self.decode_seconds += self._env.now - begun
+        self.sequence_seconds += batch * (self._env.now - begun)
+        for sequence in self._active:
+            sequence.remaining -= generated
+        self._finish()
+
+    def _finish(self) -> None:
+        for sequence in self._active:
+            if sequence.remaining <= _NOTHING:
+                sequence.done.succeed()
+        self._active = [one for one in self._active if one.remaining > _NOTHING]

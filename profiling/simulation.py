@@ -1,34 +1,36 @@
-"""A whole simulation: totals alone, serving, break-even and advice for each workload."""
+"""Everything that component latencies and routes predict: totals, serving, engines and advice."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from ..graph.strategies import STRATEGIES
-from .advice import Advice, advise
-from .break_even import BreakEven, break_even
-from .capacity import Plan, is_overloaded, plan_engines
-from .latency import Latencies
-from .serving import Served, Serving, simulate_serving
-from .totals import Settings, output_tokens, priced, total_seconds
+from .latency import Latencies, Role
+from .serving import Served, Serving, engines_needed, is_overloaded, simulate_serving
+from .totals import Advice, Settings, advise, output_tokens, predictable, total_seconds
 from .workload import Workload
 
-ONE_BY_ONE = Settings()
 FAST = Settings(overlap=True, prefix_reuse=True, floor=False)
-"""Both direct answers at once, nothing read twice, no shortest time of a call."""
+"""Both direct answers concurrently, no prefix encoded twice, no lower bound of a call."""
+
+_PLANNED = frozenset({"mai", "large_reason"})
+"""Strategies that engines are planned for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Seconds that all questions of a workload take, one after the other.
+class Prediction:
+    """What one strategy takes on one workload.
 
     Attributes:
         workload: Its name.
         strategy: Its name.
-        questions: How many.
-        seconds: The paper's way.
-        fast_seconds: With `FAST`.
-        output_tokens: Mean tokens that all calls of a question write together.
+        questions: How many the workload has.
+        seconds: Of all questions, one after the other, the paper's way.
+        fast_seconds: The same with `FAST`.
+        full_transfer_seconds: Of full transfer, as `seconds`; None where it is not known.
+        output_tokens: Mean tokens that all calls of a question generate together.
         score: Percent, where it is known.
+        served: Under load.
+        overloaded: Whether questions arrive faster than full batches answer them, so that a queue
+            grows.
     """
 
     workload: str
@@ -36,100 +38,38 @@ class Totals:
     questions: int
     seconds: float
     fast_seconds: float
+    full_transfer_seconds: float | None
     output_tokens: float
     score: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class TimedTotal:
-    """What a strategy took on this machine, and what was predicted. Times are in seconds.
-
-    Attributes:
-        strategy: Its name.
-        questions: How many.
-        measured: For all of them.
-        predicted: For all of them.
-        error_bounds: 95% bounds of `error`.
-    """
-
-    strategy: str
-    questions: int
-    measured: float
-    predicted: float
-    error_bounds: tuple[float, float]
-
-    @property
-    def error(self) -> float:
-        """How far the prediction is off, as a share of what was measured."""
-        return self.predicted / self.measured - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    """Something that a prediction is made of, as measured on this machine, with 95% bounds."""
-
-    name: str
-    value: float
-    unit: str
-    bounds: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class ServedTotals:
-    """One strategy on one workload under many questions at once.
-
-    Attributes:
-        workload: Its name.
-        strategy: Its name.
-        served: What came of it.
-        overloaded: Whether questions arrive faster than full batches answer them, so that the
-            longer they arrive the longer they wait.
-    """
-
-    workload: str
-    strategy: str
     served: Served
     overloaded: bool
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times faster it is than full transfer."""
+        full = self.full_transfer_seconds
+        return None if full is None else full / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What `mai simulate` finds.
+    """A whole simulation.
 
     Attributes:
-        inputs: What it computes with, in words.
-        latencies: The pair's component latencies.
-        serving: Arrivals and engines of `served`.
-        totals: Alone, by workload and strategy.
-        served: Under load, by workload and strategy.
-        break_even: By workload, against the large model's own reasoning.
+        inputs: Where the figures come from, a sentence each.
+        serving: Arrivals and engines.
+        predictions: By workload and strategy.
         advice: For each workload.
-        plans: Engines for a stream, by workload and strategy, if one was asked for.
-        timed: The demo pair's totals, timed and predicted, if that was asked for.
-        timed_by_processor: The same in the processor's time.
-        components: What the predictions of `timed` are made of.
+        plan_rate: Questions per second that `plans` are for, None if no plan was wanted.
+        plans: Engines by role for that rate, by workload and strategy.
     """
 
     inputs: list[str]
-    latencies: Latencies
     serving: Serving
-    totals: list[Totals]
-    served: list[ServedTotals]
-    break_even: dict[str, BreakEven]
+    predictions: list[Prediction]
     advice: list[Advice]
-    plans: dict[tuple[str, str], Plan]
-    timed: list[TimedTotal] = field(default_factory=list)
-    timed_by_processor: list[TimedTotal] = field(default_factory=list)
-    components: list[Component] = field(default_factory=list)
-
-    def seconds(self, workload: str, strategy: str) -> float | None:
-        """A total, None where it was not computed."""
-        found = (
-            row.seconds
-            for row in self.totals
-            if (row.workload, row.strategy) == (workload, strategy)
-        )
-        return next(found, None)
+    plan_rate: float | None
+    plans: dict[tuple[str, str], dict[Role, int]]
 
 
 def simulate(
@@ -141,54 +81,46 @@ def simulate(
     floor: float | None = None,
     plan_rate: float | None = None,
 ) -> Simulation:
-    """Predict everything that the given figures allow.
+    """Predict everything that the figures allow.
 
     Args:
         workloads: Benchmarks with routes and tokens.
         latencies: The pair's component latencies.
         serving: Arrivals and engines.
-        inputs: What these are, in words.
+        inputs: Where the figures come from.
         floor: Score that the advice must reach, None for the large model's reasoning.
         plan_rate: Questions a second to plan engines for.
     """
-    runs = [(workload, name) for workload in workloads for name in priced(STRATEGIES, workload)]
+    runs = [(workload, strategy) for workload in workloads for strategy in predictable(workload)]
     return Simulation(
         inputs=list(inputs),
-        latencies=latencies,
         serving=serving,
-        totals=[_totals(name, workload, latencies) for workload, name in runs],
-        served=[
-            ServedTotals(
-                workload.name,
-                name,
-                simulate_serving(name, workload, latencies, serving),
-                is_overloaded(name, workload, latencies, serving),
-            )
-            for workload, name in runs
-        ],
-        break_even={
-            workload.name: break_even(workload, latencies)
-            for workload in workloads
-            if "large_reason" in priced(STRATEGIES, workload)
-        },
+        predictions=[_predict(strategy, one, latencies, serving) for one, strategy in runs],
         advice=[advise(workload, latencies, floor) for workload in workloads],
+        plan_rate=plan_rate,
         plans={
-            (workload.name, name): plan_engines(
-                name, workload, latencies, plan_rate, replace(serving, rate=None)
-            )
-            for workload, name in runs
-            if plan_rate and name in {"mai", "large_reason"}
+            (one.name, strategy): engines_needed(strategy, one, latencies, plan_rate, serving)
+            for one, strategy in runs
+            if plan_rate and strategy in _PLANNED
         },
     )
 
 
-def _totals(strategy: str, workload: Workload, latencies: Latencies) -> Totals:
-    return Totals(
+def _predict(
+    strategy: str, workload: Workload, latencies: Latencies, serving: Serving
+) -> Prediction:
+    full = "full_transfer" in predictable(workload)
+    return Prediction(
         workload=workload.name,
         strategy=strategy,
         questions=workload.questions,
-        seconds=total_seconds(strategy, workload, latencies, ONE_BY_ONE),
+        seconds=total_seconds(strategy, workload, latencies),
         fast_seconds=total_seconds(strategy, workload, latencies, FAST),
+        full_transfer_seconds=(
+            total_seconds("full_transfer", workload, latencies) if full else None
+        ),
         output_tokens=output_tokens(strategy, workload),
         score=workload.score(strategy),
+        served=simulate_serving(strategy, workload, latencies, serving),
+        overloaded=is_overloaded(strategy, workload, latencies, serving),
     )

@@ -1,51 +1,110 @@
-"""What a set of questions costs one after the other, by strategy."""
+"""What a benchmark costs by strategy, one question after the other, and which strategy is best."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from .latency import Latencies
-from .strategy_calls import PlannedCall, graph_nodes, planned_calls
-from .workload import ROUTES, Route, Workload
+from ..graph.strategies import STRATEGIES
+from .latency import Latencies, Role
+from .workload import ROUTES, Drafting, Route, Style, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """One call of one agent.
+
+    Attributes:
+        role: Which agent.
+        prompt_tokens: Whole prompt, images and a transferred reasoning included.
+        output_tokens: Tokens that it generates.
+        question_tokens: How much of the prompt is the question with its images.
+        prefix_tokens: How much of the prompt this agent has encoded before for the same question.
+        drafting: How the small agent proposes tokens, if it does; it encodes the prompt, too.
+    """
+
+    role: Role
+    prompt_tokens: float
+    output_tokens: float
+    question_tokens: float
+    prefix_tokens: float = 0.0
+    drafting: Drafting | None = None
+
+
+Stage = tuple[PlannedCall, ...]
+"""Calls that are independent of each other and may run concurrently."""
+
+
+def planned_calls(strategy: str, workload: Workload, route: Route) -> list[Stage]:
+    """Return the calls of a strategy on a question, stage by stage.
+
+    Args:
+        strategy: One of `graph.strategies.STRATEGIES`.
+        workload: Tokens and prompt lengths.
+        route: The route that the cascade takes on this question; others do not depend on it.
+
+    Raises:
+        ValueError: No such strategy.
+        KeyError: The workload does not say how many tokens a needed style takes, or how
+            speculative decoding goes.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"The strategy {strategy!r} is unknown; use {', '.join(STRATEGIES)}.")
+    prompt, tokens = workload.prompt_tokens, workload.tokens
+
+    def call(role: Role, style: Style, *, reads: float = 0.0, again: bool = False) -> PlannedCall:
+        prefix = workload.prefix_tokens if again else 0.0
+        return PlannedCall(role, prompt + reads, tokens[role, style], prompt, prefix)
+
+    def reason(*, again: bool = False) -> PlannedCall:
+        mean = workload.reasoning(route if strategy == "mai" else None)
+        return replace(call("small", "reason", again=again), output_tokens=mean)
+
+    match strategy:
+        case "mai":
+            stages: list[Stage] = [(call("small", "direct"), call("large", "direct"))]
+            if route != "direct":
+                stages.append((reason(again=True),))
+            if route == "transferred":
+                length = workload.reasoning(route)
+                stages.append((call("large", "direct", reads=length, again=True),))
+            return stages
+        case "full_transfer":
+            return [(reason(),), (call("large", "direct", reads=workload.reasoning(None)),)]
+        case "small_two_stage":
+            length = workload.reasoning(None)
+            return [(reason(),), (call("small", "direct", reads=length, again=True),)]
+        case "large_two_stage":
+            first = call("large", "reason")
+            return [(first,), (call("large", "direct", reads=first.output_tokens, again=True),)]
+        case "speculative":
+            if workload.drafting is None:
+                raise KeyError("drafting")
+            return [(replace(call("large", "reason"), drafting=workload.drafting),)]
+        case "small_reason":
+            return [(reason(),)]
+    role, style = strategy.split("_")
+    return [(call(role, style),)]  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How calls are run.
+    """How calls are run; the default is the paper's way.
 
     Attributes:
         overlap: The two direct answers run at the same time.
-        prefix_reuse: What a model has read of a question is not read again.
+        prefix_reuse: What a model has encoded of a question is not encoded again.
         floor: No call is shorter than its model's `least_seconds`.
-        sharing: How far calls at once hold each other up: 0 not at all, 1 as if they ran one after
-            the other.
-        question_seconds: What each question costs beside its calls and the graph's nodes.
-        node_seconds: What a node of the graph costs beside the call in it.
     """
 
     overlap: bool = False
     prefix_reuse: bool = False
     floor: bool = True
-    sharing: float = 0.0
-    question_seconds: float = 0.0
-    node_seconds: float = 0.0
-
-
-def question_seconds(
-    strategy: str, workload: Workload, latencies: Latencies, route: Route, settings: Settings
-) -> float:
-    """Seconds that one question of a route takes."""
-    total = settings.question_seconds + settings.node_seconds * graph_nodes(strategy, route)
-    for stage in planned_calls(strategy, workload, route):
-        seconds = [call_seconds(call, latencies, settings) for call in stage]
-        sharing = settings.sharing if settings.overlap else 1.0
-        total += max(seconds) + sharing * (sum(seconds) - max(seconds))
-    return total
 
 
 def total_seconds(
     strategy: str, workload: Workload, latencies: Latencies, settings: Settings | None = None
 ) -> float:
-    """Seconds that all questions take, one after the other.
+    """Return the seconds that all questions take, one after the other.
 
     Args:
         strategy: One of `graph.strategies.STRATEGIES`.
@@ -54,53 +113,133 @@ def total_seconds(
         settings: How calls are run; None is the paper's way: no overlap, no reuse, with the floor.
     """
     chosen = settings or Settings()
-    return sum(
-        count * question_seconds(strategy, workload, latencies, route, chosen)
-        for route in ROUTES
-        if (count := workload.count(route))
-    )
+    total = 0.0
+    for route in ROUTES:
+        if workload.count(route):
+            stages = planned_calls(strategy, workload, route)
+            seconds = [[_call_seconds(call, latencies, chosen) for call in one] for one in stages]
+            each = sum(map(max if chosen.overlap else sum, seconds))
+            total += workload.count(route) * each
+    return total
 
 
 def output_tokens(strategy: str, workload: Workload) -> float:
-    """Mean tokens that all calls of a question write together."""
-    written = sum(
-        count * sum(call.output_tokens for stage in stages for call in stage)
+    """Return the mean tokens that all calls of a question generate together."""
+    generated = sum(
+        workload.count(route) * sum(call.output_tokens for stage in stages for call in stage)
         for route in ROUTES
-        if (count := workload.count(route))
+        if workload.count(route)
         for stages in [planned_calls(strategy, workload, route)]
     )
-    return written / workload.questions
+    return generated / workload.questions
 
 
-def call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) -> float:
-    """Seconds of one call on its own."""
-    latency = latencies[call.role] if settings.floor else latencies[call.role].without_floor()
+def _call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) -> float:
+    latency = latencies[call.role]
+    if not settings.floor:
+        latency = replace(latency, least_seconds=0.0)
     cached = call.prefix_tokens if settings.prefix_reuse else 0.0
     steps = decode_steps(call, latencies)
     return latency.call_seconds(call.prompt_tokens, steps, cached, call.question_tokens)
 
 
 def decode_steps(call: PlannedCall, latencies: Latencies) -> float:
-    """Decode steps of its model that a call takes: its output tokens.
+    """Return the decode steps of its model that a call takes: its output tokens.
 
-    Where a draft writes ahead, what both compute (the draft reads the prompt as well), as steps of
-    the same length.
+    With speculative decoding: what both models compute (the draft encodes the prompt as well), in
+    steps of the same length.
     """
     if call.drafting is None:
         return call.output_tokens
     latency, draft, drafting = latencies[call.role], latencies["small"], call.drafting
     together = latency.drafted(draft, drafting.ahead, drafting.tokens_per_round)
-    writing = call.output_tokens * together.seconds_per_token
-    return (draft.prefill_seconds(call.prompt_tokens) + writing) / latency.seconds_per_token
+    decode = call.output_tokens * together.seconds_per_token
+    return (draft.prefill_seconds(call.prompt_tokens) + decode) / latency.seconds_per_token
 
 
-def priced(strategies: Sequence[str], workload: Workload) -> list[str]:
-    """Those of the strategies that the workload knows enough tokens for."""
-    known = []
-    for strategy in strategies:
+def predictable(workload: Workload) -> list[str]:
+    """Return the strategies that the workload knows enough tokens for."""
+    found: list[str] = []
+    for strategy in STRATEGIES:
         try:
             planned_calls(strategy, workload, "transferred")
         except KeyError:
             continue
-        known.append(strategy)
-    return known
+        found.append(strategy)
+    return found
+
+
+class Choice(NamedTuple):
+    """A strategy, what it scores in percent, and the seconds that a question takes."""
+
+    strategy: str
+    score: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is best on a workload; as text, one line.
+
+    Attributes:
+        workload: Its name.
+        wanted: Score to be reached, in percent; None if no scores are known.
+        best: The fastest strategy that reaches it, or the one that comes nearest; None if no scores
+            are known.
+        reached: Whether the best one reaches it.
+        following: The next fastest one that reaches it.
+    """
+
+    workload: str
+    wanted: float | None = None
+    best: Choice | None = None
+    reached: bool = False
+    following: Choice | None = None
+
+    def __str__(self) -> str:
+        """Return one line."""
+        if self.best is None:
+            return f"{self.workload}: no scores are known, so nothing can be advised."
+        name, score, seconds = self.best
+        if not self.reached:
+            return (
+                f"{self.workload}: nothing reaches {self.wanted:g}; {name} comes nearest with "
+                f"{score:g}, {seconds:.3g} s a question."
+            )
+        line = (
+            f"{self.workload}: {name} is the fastest that reaches {self.wanted:g} "
+            f"(scores {score:g}, {seconds:.3g} s a question)"
+        )
+        if self.following is None:
+            return f"{line}."
+        name, score, seconds = self.following
+        return f"{line}; next {name} ({score:g}, {seconds:.3g} s)."
+
+
+def advise(workload: Workload, latencies: Latencies, floor: float | None = None) -> Advice:
+    """Choose the fastest strategy that reaches a score, of all whose tokens and scores are known.
+
+    Args:
+        workload: Routes, tokens and scores.
+        latencies: The pair's component latencies.
+        floor: Score that must be reached, in percent; None for that of the large model reasoning,
+            or the best one where that is not known.
+    """
+    choices = sorted(
+        (
+            Choice(one, score, total_seconds(one, workload, latencies) / workload.questions)
+            for one in predictable(workload)
+            if (score := workload.score(one)) is not None
+        ),
+        key=lambda choice: choice.seconds,
+    )
+    if not choices:
+        return Advice(workload.name)
+    highest = max(choice.score for choice in choices)
+    wanted = workload.scores.get("large_reason", highest) if floor is None else floor
+    enough: Sequence[Choice | None] = [one for one in choices if one.score >= wanted]
+    if not enough:
+        nearest = next(choice for choice in choices if choice.score == highest)
+        return Advice(workload.name, wanted, nearest)
+    best, following = [*enough, None][:2]
+    return Advice(workload.name, wanted, best, reached=True, following=following)

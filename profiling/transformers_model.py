@@ -3,11 +3,9 @@
 Imports torch and transformers.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
 from ..models.transformers.checkpoint import (
@@ -17,30 +15,35 @@ from ..models.transformers.checkpoint import (
 )
 from ..models.transformers.load_errors import ModelSpec
 from ..models.weights import model_weights
+from .checkpoints import check_memory, random_model, random_source
+from .components import DoesNotFit, ImageBatch, noise_image, prompt_tokens
+from .machine import Stopwatch, time_run
 from .model_sizes import ModelSizes
-from .model_source import check_memory, random_source
-from .profiled_model import DoesNotFit, Pictures, noise_picture, prompt_tokens
-from .random_weights import random_model
-from .stopwatch import Stopwatch, time_run
-from .target import Target
+from .targets import Target
 
 _INPUTS = ("pixel_values", "image_grid_thw")
 
-# transformers and torch leave these untyped.
+# transformers leaves it untyped.
 _generation: Any = GenerationConfig
-_on_cpu: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 class TransformersModel:
-    """One model with random or real weights; a `ProfiledModel`."""
+    """One model with random or real weights.
 
-    backend = "transformers"
+    Attributes:
+        name: As the user named it.
+        device: Where it computes.
+        dtype: Of its weights.
+        attention: Its attention implementation.
+        threads: CPU threads that the package's own engine would compute with, None for torch's.
+        sizes: What its parts weigh and compute.
+    """
 
     def __init__(self, name: str, model: Any, images: Any) -> None:
         """Take over a model in memory with its image processor.
 
         Args:
-            name: As it was asked for.
+            name: As the user named it.
             model: The transformers model.
             images: Its image processor.
 
@@ -58,14 +61,14 @@ class TransformersModel:
         self._images = images
 
     def load(self) -> None:
-        """Nothing: the weights are in memory."""
+        """Do nothing: the weights are in memory."""
 
-    def pictures(self, side: int, batch: int) -> Pictures:
-        """Pictures of noise, and their tensors on the model's device."""
-        images = [noise_picture(side)] * batch
+    def image_batch(self, side: int, batch: int) -> ImageBatch:
+        """Return images of noise, and their tensors on the model's device."""
+        images = [noise_image(side)] * batch
         found = self._images(images=images, return_tensors="pt")
         prepared = {key: found[key] for key in _INPUTS if key in found}
-        return Pictures(
+        return ImageBatch(
             side=side,
             images=images,
             image_tokens=self.sizes.image_tokens(side),
@@ -73,33 +76,33 @@ class TransformersModel:
             tensors={key: self._place(value) for key, value in prepared.items()},
         )
 
-    def preprocess(self, pictures: Pictures) -> float:
-        """Seconds of the image processor, from pictures to tensors in main memory."""
+    def preprocess(self, images: ImageBatch) -> float:
+        """Return the seconds of the image processor, from images to tensors in main memory."""
         cpu = torch.device("cpu")
-        return time_run(lambda: self._images(images=pictures.images, return_tensors="pt"), cpu)
+        return time_run(lambda: self._images(images=images.images, return_tensors="pt"), cpu)
 
-    def encode(self, pictures: Pictures) -> float:
-        """Seconds of the vision encoder and its projector."""
+    def encode(self, images: ImageBatch) -> float:
+        """Return the seconds of the vision encoder and its projector."""
         with torch.inference_mode():
-            return time_run(lambda: self._model.get_image_features(**pictures.tensors), self.device)
+            return time_run(lambda: self._model.get_image_features(**images.tensors), self.device)
 
-    def prompt(self, pictures: Pictures, query_tokens: int) -> dict[str, torch.Tensor]:
-        """A batch of equal prompts as the model takes them; ids of (batch, tokens)."""
+    def prompt(self, images: ImageBatch, query_tokens: int) -> dict[str, torch.Tensor]:
+        """Return a batch of equal prompts as the model takes them; ids of (batch, tokens)."""
         config = self._model.config
-        ids = prompt_tokens(config, pictures.image_tokens, query_tokens)
-        tokens = torch.tensor([ids] * pictures.batch, device=self.device)
+        ids = prompt_tokens(config, images.image_tokens, query_tokens)
+        tokens = torch.tensor([ids] * images.size, device=self.device)
         types = (tokens == config.image_token_id).int()
         kinds = {"mm_token_type_ids": types} if hasattr(config, "vision_start_token_id") else {}
         mask = torch.ones_like(tokens)
-        return {"input_ids": tokens, "attention_mask": mask, **kinds, **pictures.tensors}
+        return {"input_ids": tokens, "attention_mask": mask, **kinds, **images.tensors}
 
-    def write(self, pictures: Pictures, query_tokens: int, tokens: int) -> list[float]:
-        """Read a batch of prompts and write exactly so many tokens to each.
+    def generate(self, images: ImageBatch, query_tokens: int, tokens: int) -> list[float]:
+        """Generate exactly so many tokens for a batch of prompts.
 
         Returns:
             Seconds from the start to each token; the first is the time to first token.
         """
-        prompt = self.prompt(pictures, query_tokens)
+        prompt = self.prompt(images, query_tokens)
         watch = Stopwatch(self.device)
         settings = _generation(max_new_tokens=tokens, do_sample=False, eos_token_id=None)
         self._model.generation_config = _generation()
@@ -117,8 +120,8 @@ class TransformersModel:
                     part.rope_deltas = None
         return watch.seconds()[1:]
 
-    def check_room(self, batch: int, tokens: int) -> None:  # noqa: ARG002  memory decides
-        """See whether sequences of so many tokens are within the model's context.
+    def check_capacity(self, batch: int, tokens: int) -> None:  # noqa: ARG002  memory decides
+        """Check that sequences of so many tokens are within the model's context.
 
         Raises:
             DoesNotFit: They are not.
@@ -126,14 +129,8 @@ class TransformersModel:
         if tokens > self.sizes.context:
             raise DoesNotFit(f"longer than the model's context of {self.sizes.context}")
 
-    def flops(self, run: Callable[[], object]) -> int:
-        """Floating-point operations of a run, as torch counts them."""
-        with FlopCounterMode(display=False, custom_mapping={_on_cpu: _attention_flops}) as counter:
-            run()
-        return int(counter.get_total_flops())
-
     def close(self) -> None:
-        """Let go of the weights."""
+        """Release the weights."""
         self._model = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -157,9 +154,6 @@ class _Marks(StoppingCriteria):
 def open_transformers(target: Target) -> TransformersModel:
     """Load or build a model.
 
-    Args:
-        target: Which, and how.
-
     Raises:
         ModelError: It cannot be loaded, does not fit in memory, or is of no known architecture.
         ConfigError: Its dimensions are not known.
@@ -174,17 +168,10 @@ def open_transformers(target: Target) -> TransformersModel:
             attention=attention,
         )
         checkpoint = load_checkpoint(spec)
-        return TransformersModel(
-            target.name, checkpoint.model, checkpoint.processor.image_processor
-        )
+        images = checkpoint.processor.image_processor
+        return TransformersModel(target.name, checkpoint.model, images)
     device = find_device(target.device)
     source = random_source(target)
     check_memory(source, target.name, device)
     model = random_model(source.config, source.dtype, device, attention)
     return TransformersModel(target.name, model, source.images)
-
-
-def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-    """As torch counts attention on other devices, from the shapes."""
-    count: Any = sdpa_flop_count  # torch leaves it untyped
-    return int(count(query, key, value))

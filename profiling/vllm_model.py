@@ -1,40 +1,38 @@
 """A model that vLLM runs, measured from outside its engine, and by vLLM's own encoder stopwatch.
 
-The engine is one of `models.vllm`. It does not import vLLM by itself.
+The engine is one of `models.vllm`. Imports torch, and vLLM only where it is used.
 """
 
 import asyncio
 import math
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
 
 from ..models.errors import ModelError
 from ..models.transformers.checkpoint import free_memory
-from ..models.vllm.engine_checks import check_engine
-from ..models.vllm.options import EngineSpec, options_json
-from ..models.vllm.running_engines import get_engine, release_engine
-from .grid import Grid
-from .model_source import check_memory, checkpoint_source
-from .profiled_model import DoesNotFit, Pictures, noise_picture, prompt_tokens
-from .target import Target
+from ..models.vllm.engine import get_engine, release_engine
+from ..models.vllm.engine_args import EngineSpec, check_engine, options_json
+from .checkpoints import check_memory, checkpoint_source
+from .components import DoesNotFit, ImageBatch, noise_image, prompt_tokens
+from .targets import Grid, Target
 
 if TYPE_CHECKING:
     from ..models.vllm.engine import Engine
 
 _MEASURING: dict[str, Any] = {
-    # Nothing of an earlier prompt is there again: neither its keys and values, nor its picture
-    # prepared or encoded. Without both caches vLLM tells pictures apart by request.
+    # Nothing of an earlier prompt is reused: neither its KV cache, nor its image prepared or
+    # encoded. Without both caches vLLM tells images apart by request.
     "enable_prefix_caching": False,
     "mm_processor_cache_gb": 0,
     "enable_mm_processor_stats": True,
 }
 _QUERY = 8
-"""Tokens beside the picture in prompts that are there for the picture."""
+"""Tokens beside the image in prompts that exist for the image."""
 _BLOCK = 128
 """Tokens in a block of the KV cache on a CPU, at most: each sequence has whole blocks."""
 _LEAST_CACHE = 64 << 20
@@ -45,10 +43,9 @@ _MOST_OF_FREE = 0.5
 class VLLMModel:
     """One model in an engine of its own, which starts with the first measurement.
 
-    A `ProfiledModel`.
+    Attributes as of `TransformersModel`; `attention` is "auto" if vLLM chooses.
     """
 
-    backend = "vllm"
     threads: int | None = None
 
     def __init__(self, target: Target, folder: str, grid: Grid) -> None:
@@ -57,7 +54,7 @@ class VLLMModel:
         Args:
             target: Which model, and how.
             folder: Its checkpoint's folder or hub name.
-            grid: What will be measured, which the KV cache needs room for.
+            grid: What will be measured, which the KV cache needs capacity for.
 
         Raises:
             ModelError: vLLM is not installed or has no such options, the checkpoint cannot be
@@ -85,16 +82,16 @@ class VLLMModel:
         """
         self._engine()
 
-    def pictures(self, side: int, batch: int) -> Pictures:
-        """Pictures of noise, and what vLLM makes of them."""
-        images = [noise_picture(side)] * batch
+    def image_batch(self, side: int, batch: int) -> ImageBatch:
+        """Return images of noise, and what vLLM makes of them."""
+        images = [noise_image(side)] * batch
         given = prompt_tokens(self._config, 1, _QUERY)
         rendered = self._render([_prompt(given, images[0])])[0]
         ids = rendered["prompt_token_ids"]
         image_tokens = list(ids).count(self._config.image_token_id)
-        (picture,) = rendered["mm_kwargs"]["image"]
-        prepared = sum(part.data.nbytes for part in picture.values())
-        return Pictures(
+        (image,) = rendered["mm_kwargs"]["image"]
+        prepared = sum(part.data.nbytes for part in image.values())
+        return ImageBatch(
             side=side,
             images=images,
             image_tokens=image_tokens,
@@ -103,39 +100,39 @@ class VLLMModel:
             added_tokens=len(ids) - image_tokens - _QUERY,
         )
 
-    def preprocess(self, pictures: Pictures) -> float:
-        """Seconds in which vLLM renders prompts: pictures become tensors, in this process."""
+    def preprocess(self, images: ImageBatch) -> float:
+        """Return the seconds in which vLLM renders prompts, images to tensors, in this process."""
         given = prompt_tokens(self._config, 1, _QUERY)
-        prompts = [_prompt(given, image) for image in pictures.images]
+        prompts = [_prompt(given, image) for image in images.images]
         begun = time.perf_counter()
         self._render(prompts)
         return time.perf_counter() - begun
 
-    def encode(self, pictures: Pictures) -> float:
-        """Seconds of the vision encoder by vLLM's own stopwatch, in a run that reads the prompts.
+    def encode(self, images: ImageBatch) -> float:
+        """Return the vision encoder's seconds by vLLM's own stopwatch, in a run of the prompts.
 
         Raises:
-            DoesNotFit: The prompts are too long, or vLLM tells no time.
+            DoesNotFit: The prompts are too long, or vLLM reports no time.
         """
-        query = _QUERY + pictures.added_tokens
-        self.check_room(pictures.batch, pictures.image_tokens + query + 1)
+        query = _QUERY + images.added_tokens
+        self.check_capacity(images.size, images.image_tokens + query + 1)
         engine = self._engine()
-        engine.run(_encoder_seconds).result()  # forget earlier runs
-        self.write(pictures, query, 1)
+        engine.run(_encoder_seconds).result()  # drops those of earlier runs
+        self.generate(images, query, 1)
         seconds = engine.run(_encoder_seconds).result()
         if not seconds:
             raise DoesNotFit("vLLM did not run its encoder, or does not time it")
         return seconds
 
-    def write(self, pictures: Pictures, query_tokens: int, tokens: int) -> list[float]:
-        """Read a batch of prompts and write exactly so many tokens to each.
+    def generate(self, images: ImageBatch, query_tokens: int, tokens: int) -> list[float]:
+        """Generate exactly so many tokens for a batch of prompts.
 
         Returns:
-            Seconds from the hand-over of the rendered prompts to each token's arrival here, until
-            the last prompt of the batch has it; the first is the time to first token.
+            Seconds from submitting the rendered prompts to each token's arrival here, until the
+            last prompt of the batch has it; the first is the time to first token.
         """
-        given = prompt_tokens(self._config, 1, query_tokens - pictures.added_tokens)
-        prompts = [_prompt(given, image) for image in pictures.images]
+        given = prompt_tokens(self._config, 1, query_tokens - images.added_tokens)
+        prompts = [_prompt(given, image) for image in images.images]
 
         async def work(llm: Any) -> list[float]:
             rendered = await llm.renderer.render_cmpl_async(prompts)
@@ -145,30 +142,31 @@ class VLLMModel:
 
         return self._engine().run(work).result()
 
-    def check_room(self, batch: int, tokens: int) -> None:
-        """See whether a batch of sequences fits in the engine's context and cache.
+    def check_capacity(self, batch: int, tokens: int) -> None:
+        """Check that a batch of sequences fits in the engine's context and cache.
 
         Raises:
             DoesNotFit: It does not.
         """
-        limits = self._engine().run(_limits).result()
-        if tokens > limits.context:
-            raise DoesNotFit(f"longer than the engine's context of {limits.context}")
-        if batch * math.ceil(tokens / limits.block) > limits.blocks:
-            held = limits.blocks * limits.block
-            raise DoesNotFit(f"the engine's KV cache holds {held} tokens of {batch * tokens}")
-        if batch > limits.sequences:
-            raise DoesNotFit(f"the engine takes at most {limits.sequences} sequences at once")
-
-    def flops(self, run: Callable[[], object]) -> None:
-        """Nothing: the work is done in other processes."""
+        config = self._engine().run(_configuration).result()
+        context = config.model_config.max_model_len
+        if tokens > context:
+            raise DoesNotFit(f"longer than the engine's context of {context}")
+        block = config.cache_config.block_size
+        blocks = config.cache_config.num_gpu_blocks - 1  # vLLM keeps one for itself
+        if batch * math.ceil(tokens / block) > blocks:
+            needed = batch * tokens
+            raise DoesNotFit(f"the engine's KV cache holds {blocks * block} tokens of {needed}")
+        sequences = config.scheduler_config.max_num_seqs
+        if batch > sequences:
+            raise DoesNotFit(f"the engine takes at most {sequences} sequences at once")
 
     def close(self) -> None:
         """End the engine."""
         release_engine(self._spec)
 
     def _engine(self) -> "Engine":
-        """The running engine; a new one if the last one has ended."""
+        """Return the running engine; a new one if the last one has ended."""
         return get_engine(self._spec)
 
     def _render(self, prompts: Sequence[dict[str, Any]]) -> list[Any]:
@@ -178,23 +176,14 @@ class VLLMModel:
         return self._engine().run(work).result()
 
     def _cache_options(self, grid: Grid) -> dict[str, Any]:
-        """Room for the largest batch; vLLM would take a share of all memory."""
+        """Size the KV cache for the largest batch; vLLM would take a share of all memory."""
         longest = grid.longest_sequence(self.sizes.image_tokens)
         tokens = min(longest + _QUERY, self.sizes.context) + _BLOCK
         needed = max(_LEAST_CACHE, self.sizes.cache_bytes((max(grid.batches) + 1) * tokens))
-        free = free_memory()
+        free = free_memory(self.device)
         if free is not None:
             needed = min(needed, _MOST_OF_FREE * max(0, free - self.sizes.total_bytes))
         return {"kv_cache_memory_bytes": int(needed)}
-
-
-class _Limits(NamedTuple):
-    """Tokens of a sequence, tokens in a block of the KV cache, blocks, sequences at once."""
-
-    context: int
-    block: int
-    blocks: int
-    sequences: int
 
 
 def _spec(target: Target, folder: str, dtype: str, own: dict[str, Any]) -> EngineSpec:
@@ -219,7 +208,7 @@ def _prompt(tokens: list[int], image: Image.Image) -> dict[str, Any]:
 
 
 async def _arrivals(llm: Any, prompt: Any, tokens: int) -> list[float]:
-    """When each token of one sequence arrives, on the clock of `time.perf_counter`."""
+    """Return when each token of one sequence arrives, on the clock of `time.perf_counter`."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -240,17 +229,11 @@ async def _arrivals(llm: Any, prompt: Any, tokens: int) -> list[float]:
 
 
 async def _encoder_seconds(llm: Any) -> float:
-    """Seconds that the encoder has taken since this was last asked, by the slowest worker."""
+    """Return the seconds of the slowest worker's encoder since the last call."""
     workers = await llm.collective_rpc("get_encoder_timing_stats")
     sums = [sum(run["encoder_forward_secs"] for run in worker.values()) for worker in workers]
     return float(max(sums))
 
 
-async def _limits(llm: Any) -> _Limits:
-    config = llm.vllm_config
-    return _Limits(
-        context=config.model_config.max_model_len,
-        block=config.cache_config.block_size,
-        blocks=config.cache_config.num_gpu_blocks - 1,  # vLLM keeps one for itself
-        sequences=config.scheduler_config.max_num_seqs,
-    )
+async def _configuration(llm: Any) -> Any:
+    return llm.vllm_config

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 
-from langgraph_mai.benchmarks.attention.measure import Reading
-from langgraph_mai.benchmarks.attention.measured_pass import MeasuredPass
+from langgraph_mai.benchmarks.attention.measure import MeasuredPass, Reading
 from langgraph_mai.benchmarks.question import BenchmarkQuestion
 from langgraph_mai.models.attention import Attention
 

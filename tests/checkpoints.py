@@ -24,7 +24,7 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
-from langgraph_mai.profiling.dimensions import Dimensions, load_dimensions
+from langgraph_mai.profiling.checkpoints import Dimensions, load_dimensions
 
 CONTEXT = 1024
 """Longest prompt plus answer of the checkpoints, in tokens."""

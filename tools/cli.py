@@ -9,12 +9,12 @@ import typer
 
 from .. import __version__
 from .ask import ask
-from .attention_command import attention
-from .bench_command import bench
+from .attention import attention
+from .bench import bench
 from .check import check
 from .evaluate import evaluate
 from .pairs_command import pairs
-from .profile_command import profile
+from .profile import profile
 from .report import report
 from .serve import serve
 from .simulate import simulate

@@ -89,7 +89,7 @@ def _leave(code: int) -> None:
 def _end_engines() -> None:
     """End vLLM's processes and wait for it, so that the next command finds the memory free."""
     room = f"{__package__.rpartition('.')[0]}.models.vllm"
-    if engines := sys.modules.get(f"{room}.running_engines"):
+    if engines := sys.modules.get(f"{room}.engine"):
         engines.release_all()
-    if environment := sys.modules.get(f"{room}.environment"):
-        environment.discard_log()
+    if arguments := sys.modules.get(f"{room}.engine_args"):
+        arguments.discard_log()

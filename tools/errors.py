@@ -31,6 +31,8 @@ def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argument
             if kwargs.get("debug"):
                 traceback.print_exc()
             else:
+                for note in getattr(error, "__notes__", ()):  # such as the end of vLLM's log
+                    _say(note)
                 _say(_sentence(error))
             raise typer.Exit(_exit_code(error)) from None
 
@@ -42,11 +44,11 @@ def _exit_code(error: Exception) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    from ..benchmarks.datasets.errors import DataFaultsError
+    from ..benchmarks.datasets import DataListError
     from ..models.errors import ModelError
     from ..nodes.state import MAIError
 
-    if isinstance(error, DataFaultsError):
+    if isinstance(error, DataListError):
         return "\n".join(" ".join(line.split()) for line in str(error).splitlines())
     text = " ".join(str(error).split())
     if isinstance(error, (ConfigError, ModelError, MAIError, *_input_errors())):
@@ -58,9 +60,8 @@ def _input_errors() -> tuple[type[Exception], ...]:
     from ..benchmarks.datasets import DataError
     from ..models.images import ImageError
     from ..nodes.state import MAIInputError
-    from ..profiling.errors import ProfilingInputError
 
-    return (UsageError, MAIInputError, ImageError, DataError, ProfilingInputError)
+    return (UsageError, MAIInputError, ImageError, DataError)
 
 
 def _say(sentence: str) -> None:

@@ -1,8 +1,6 @@
 """`mai evaluate`: strategies on a benchmark, every model call once, results in a folder."""
 
-import asyncio
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,13 +28,13 @@ from .strategy_options import (
 from .transfer_options import TransferOption
 
 if TYPE_CHECKING:
-    from ..benchmarks.evaluation.ray_engine import RayReplicas
-    from ..benchmarks.evaluation.timed import TimedRun
+    from ..benchmarks.evaluation.ray import RayReplicas
+    from ..benchmarks.evaluation.results import Result
     from ..benchmarks.question import Benchmark
     from ..configs import PromptsConfig
     from ..models.pairs import Pair
 
-_KEPT = "What was answered is kept; the same command goes on from there."
+_KEPT = "What was answered is kept; the same command continues from there."
 _NOT_KEPT = "Timed runs start anew."
 
 
@@ -84,7 +82,7 @@ def evaluate(
     ] = None,
     allow_fetch: Annotated[
         bool,
-        typer.Option("--allow-fetch", metavar="", help="Download pictures that are web addresses."),
+        typer.Option("--allow-fetch", metavar="", help="Download images that are web addresses."),
     ] = False,
     concurrency: Annotated[
         int | None,
@@ -126,7 +124,7 @@ def evaluate(
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
-    """Run strategies on a benchmark; run again, it goes on where it was stopped."""
+    """Run strategies on a benchmark; run again, it resumes where it was stopped."""
     strategies = read_strategies(
         strategy, transfer, load_pair_config(pair).sparse, layers=layer, shares=share, keeps=keep
     )
@@ -136,8 +134,7 @@ def evaluate(
     folder = results_folder(out or f"evaluations/{benchmark}-{pair_stem(pair)}")
     require("rapidfuzz", "scipy", extra="benchmarks")
 
-    from ..benchmarks.datasets import load_benchmark
-    from ..benchmarks.datasets.web_pictures import with_fetched_pictures
+    from ..benchmarks.datasets import fetch_images, load_benchmark
     from ..benchmarks.evaluation.variants import swept_layers
     from ..models.pairs import load_pair
 
@@ -147,7 +144,7 @@ def evaluate(
     strategies = _available(strategies, models, wants_all="all" in (strategy or []))
     questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
     if allow_fetch:
-        questions = with_fetched_pictures(questions, folder / "pictures")
+        questions = fetch_images(questions, folder / "pictures")
     if not questions.questions:
         raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = wording_of(prompts, pair, models, questions)
@@ -177,28 +174,33 @@ def _evaluate(
     progress: EvaluationProgress,
     replicas: "RayReplicas | None",
 ) -> dict[str, Any]:
-    from ..benchmarks.evaluation.evaluate import accept_rates, headline
-    from ..benchmarks.evaluation.evaluate import evaluate as run
-    from ..benchmarks.evaluation.runner import Progress
-    from ..records.run_record import write_run_record
+    from ..benchmarks.evaluation.results import (
+        Result,
+        accept_rates,
+        count_calls,
+        failed_calls,
+        failures,
+    )
+    from ..benchmarks.evaluation.runner import Pace
+    from ..benchmarks.evaluation.runner import evaluate as run
+    from ..benchmarks.metrics import headline
+    from ..benchmarks.records import write_run_record
 
-    def show(at: Progress) -> None:
-        progress.update("evaluating", at.done, at.total, at.rate, at.seconds_left)
-        if at.result["error"]:
-            progress.fail(f"{at.result['id']}, {at.result['strategy']}", at.result["error"])
+    def show(pace: Pace, result: Result) -> None:
+        progress.update("evaluating", pace)
+        if result["error"]:
+            progress.fail(f"{result['id']}, {result['strategy']}", result["error"])
 
-    found = asyncio.run(
-        run(
-            benchmark,
-            pair,
-            strategies,
-            folder,
-            prompts=wording,
-            concurrency=concurrency,
-            on_stored=progress.go_on,
-            on_progress=show,
-            replicas=replicas,
-        )
+    found = run(
+        benchmark,
+        pair,
+        strategies,
+        folder,
+        prompts=wording,
+        concurrency=concurrency,
+        replicas=replicas,
+        on_stored=progress.resume,
+        on_result=show,
     )
     done: dict[str, Any] = {
         "benchmark": benchmark.name,
@@ -208,12 +210,10 @@ def _evaluate(
         "questions": len(benchmark.questions),
         "strategies": list(dict.fromkeys(result["strategy"] for result in found.results)),
         "calls_made": found.calls_made,
-        "calls_stored": found.calls_stored,
+        "calls_stored": count_calls(found.results),
         "accept_rates": accept_rates(found.results),
-        "failures": [
-            {key: result[key] for key in ("id", "strategy", "error")} for result in found.failures
-        ],
-        "failed_calls": found.failed_calls,
+        "failures": _failures(failures(found.results)),
+        "failed_calls": failed_calls(found.results),
     }
     write_run_record(folder, **done, models=found.models, prompts=wording.model_dump())
     return done | {"summary": found.summary}
@@ -228,33 +228,38 @@ def _time(
     concurrency: int,
     progress: EvaluationProgress,
 ) -> dict[str, Any]:
-    from ..benchmarks.evaluation.evaluate import claimed
-    from ..benchmarks.evaluation.timed import time_strategies
-    from ..benchmarks.evaluation.timing import (
+    from ..benchmarks.evaluation.results import failures
+    from ..benchmarks.evaluation.runner import Pace
+    from ..benchmarks.evaluation.store import EvaluationStore
+    from ..benchmarks.evaluation.timed import (
         TIMED_FILE,
         TIMING_FILE,
+        TimedRun,
+        time_strategies,
         timed_lines,
         timing_records,
     )
-    from ..benchmarks.evaluation.variants import Variant
-    from ..records.json_files import write_json, write_lines
-    from ..records.machine_load import machine_load
-    from ..records.run_record import write_run_record
+    from ..benchmarks.evaluation.variants import strategy_graph
+    from ..benchmarks.metrics import check_scoring
+    from ..benchmarks.records import machine_load, write_json, write_lines, write_run_record
 
-    graphs = {
-        name: Variant.read(name).graph(
-            pair.small, pair.large, prompts=wording, selector=pair.selector
-        )
-        for name in strategies
-    }
-    with claimed(folder, benchmark, pair, wording) as models:
+    graphs = {name: strategy_graph(name, pair, wording) for name in strategies}
+    pace = Pace(len(strategies) * len(benchmark.questions))
+
+    def show(run: TimedRun) -> None:
+        pace.advance()
+        progress.update(f"timing {run.strategy}", pace)
+
+    check_scoring(benchmark)
+    with EvaluationStore(folder) as store:
+        models = store.claim(benchmark, pair, wording)
         load = {"before": machine_load()}
         runs = time_strategies(
             graphs,
             benchmark.questions,
             models=(pair.small, pair.large),
             concurrency=concurrency,
-            on_answer=_timed_progress(len(strategies), progress),
+            on_answer=show,
         )
         load["after"] = machine_load()
         records = timing_records(runs)
@@ -267,12 +272,7 @@ def _time(
         "strategies": strategies,
         "concurrency": concurrency,
         "machine_load": {when: asdict(one) for when, one in load.items()},
-        "failures": [
-            {key: result[key] for key in ("id", "strategy", "error")}
-            for one in runs
-            for result in one.results
-            if result["error"]
-        ],
+        "failures": _failures(result for run in runs for result in failures(run.results)),
     }
     write_run_record(
         folder, name="timed-run.json", **done, models=models, prompts=wording.model_dump()
@@ -283,23 +283,8 @@ def _time(
     return done | {"timing": records}
 
 
-def _timed_progress(
-    strategies: int, progress: EvaluationProgress
-) -> "Callable[[TimedRun, int, int], None]":
-    first, answered = 0.0, 0
-
-    def show(run: "TimedRun", _done: int, questions: int) -> None:
-        nonlocal first, answered
-        now = time.monotonic()
-        answered += 1
-        if answered == 1:  # loading and warming up are no part of the rate
-            first = now
-        rate = (answered - 1) / (now - first) if now > first else 0.0
-        total = strategies * questions
-        left = (total - answered) / rate if rate else None
-        progress.update(f"timing {run.strategy}", answered, total, rate, left)
-
-    return show
+def _failures(results: "Iterable[Result]") -> list[dict[str, Any]]:
+    return [{key: one[key] for key in ("id", "strategy", "error")} for one in results]  # type: ignore[literal-required]
 
 
 def _replicas(
@@ -319,7 +304,7 @@ def _replicas(
         return None
     if timed:
         raise UsageError("--timed measures this machine: leave --engine ray out.")
-    from ..benchmarks.evaluation.ray_engine import RayReplicas
+    from ..benchmarks.evaluation.ray import RayReplicas
 
     return RayReplicas(load_pair_config(pair), address, count, gpus)
 

@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 import time
-from types import FrameType, TracebackType
-from typing import Any, Self
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,11 +14,14 @@ from rich.progress import Progress as Bar
 
 from .exit_codes import INTERRUPTED
 
+if TYPE_CHECKING:
+    from ..benchmarks.evaluation.runner import Pace
+
 _LOG_SECONDS = 30.0
 
 
 class EvaluationProgress:
-    """Shows progress, and says on Ctrl-C what is kept.
+    """Shows progress, and on Ctrl-C what is kept.
 
     On a terminal one line is kept up to date. Elsewhere a line is written every half a minute.
     """
@@ -27,7 +30,7 @@ class EvaluationProgress:
         """Set up.
 
         Args:
-            kept: What to say when the command is stopped, after how far it was.
+            kept: What to write when the command is stopped, after how far it was.
         """
         self._console = Console(stderr=True, highlight=False)
         self._bar = Bar(
@@ -49,51 +52,42 @@ class EvaluationProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
         signal.signal(signal.SIGINT, self._before)
 
-    def update(
-        self, label: str, done: int, total: int, rate: float, seconds_left: float | None
-    ) -> None:
+    def update(self, label: str, pace: "Pace") -> None:
         """Show how far it is.
 
         Args:
             label: What is being done.
-            done: Results so far.
-            total: Results in the end.
-            rate: Fresh results a second.
-            seconds_left: Until the end, at this rate; None if unknown.
+            pace: How far and how fast.
         """
-        self._done = done
-        pace = _pace(rate, seconds_left)
+        self._done = pace.done
+        words = _pace(pace.rate, pace.seconds_left)
+        count = f"{pace.done}/{pace.total}"
         self._bar.update(
             self._task,
             description=label,
-            completed=done,
-            total=total,
-            count=f"{done}/{total}",
-            pace=pace,
+            completed=pace.done,
+            total=pace.total,
+            count=count,
+            pace=words,
         )
-        if self._console.is_terminal or not pace:  # a line in a log is for its pace
+        if self._console.is_terminal or not words:  # a line in a log is for its pace
             return
         if time.monotonic() - self._logged >= _LOG_SECONDS:
             self._logged = time.monotonic()
-            self._console.print(escape(f"{label} {done}/{total} {pace}"), soft_wrap=True)
+            self.note(f"{label} {count} {words}")
 
-    def go_on(self, stored: int) -> None:
-        """Say that an evaluation goes on, if something is stored already.
+    def resume(self, stored: int) -> None:
+        """Write that an evaluation is resumed, if calls are stored already.
 
         Args:
             stored: Number of stored calls.
         """
         if stored:
-            self.note(f"{stored} calls already stored; going on.")
+            self.note(f"{stored} calls already stored; resuming.")
 
     def note(self, sentence: str) -> None:
         """Write a line."""
@@ -105,7 +99,7 @@ class EvaluationProgress:
         self._console.print(line, soft_wrap=True)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """End at once: a model that is at work cannot be stopped, and all answers are stored."""
+        """End immediately: a model at work cannot be stopped, and all answers are stored."""
         show_cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
         os.write(2, f"{show_cursor}Stopped after {self._done} results. {self._kept}\n".encode())
         os._exit(INTERRUPTED)

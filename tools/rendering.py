@@ -17,6 +17,7 @@ from ..nodes.prompts import LETTERS
 from .reasoning_rendering import reasoning_panels
 
 if TYPE_CHECKING:
+    from ..benchmarks.report.table import Table as Estimates
     from ..nodes.state import ModelCall
 
 _STEPS = {
@@ -37,6 +38,7 @@ _ROUTES = {
     "transferred": "transferred: answered after reading a finished reasoning",
 }
 
+_FILE_WIDTH = 160
 _WIDEST = 10_000
 _NARROW = 9
 """Headers are not wrapped to less."""
@@ -188,6 +190,28 @@ def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
     console.width = max(console.width, needed)
     console.print(table, soft_wrap=True)
     console.print()
+
+
+def show_tables(tables: "Sequence[Estimates]") -> Console:
+    """Print tables of estimates with their notes, and return the console."""
+    console = _stdout()
+    if not console.is_terminal:  # a file has no width that things must fit into
+        console = Console(highlight=False, width=_FILE_WIDTH)
+    for table in tables:
+        title = Text(table.title, "bold")
+        grid = Table(
+            box=None, padding=(0, 2, 0, 0), header_style="dim", title=title, title_justify="left"
+        )
+        for column in table.columns:
+            grid.add_column(column, overflow="fold")
+        for row in table.cells():
+            # Intervals below their values: tables have many columns.
+            grid.add_row(*(Text(cell.replace(" (", "\n(")) for cell in row))
+        console.print(grid)
+        for note in table.notes:
+            console.print(Text(note, "dim"))
+        console.print()
+    return console
 
 
 def show_lines(title: str, lines: Sequence[str]) -> None:

@@ -17,8 +17,7 @@ from .options import Debug, Json
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ..models.vllm.server_group import ServerGroup
-    from ..models.vllm.server_process import ServerSpec
+    from ..models.vllm.servers import ServerGroup, ServerSpec
     from .stop_signals import StopSignals
 
 LAST_PORT = 65535
@@ -56,7 +55,7 @@ def serve(
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Serve a pair's models with vLLM, and print the pair file that uses the servers."""
-    from ..models.vllm.environment import quiet_defaults
+    from ..models.vllm.engine_args import quiet_defaults
 
     environ = quiet_defaults() | os.environ
     config = load_pair_config(pair)
@@ -66,7 +65,7 @@ def serve(
     specs = {role: _server_spec(config, role, host, ports[role]) for role in roles}
     _check_engines(specs)
 
-    from ..models.vllm.server_group import ServerEndedError, ServerGroup
+    from ..models.vllm.servers import ServerGroup
     from .served_pair import base_url, served_pair
     from .stop_signals import StopSignals
 
@@ -80,9 +79,6 @@ def serve(
             _show(served_pair(config, Path(pair).stem, urls), file, as_json=as_json)
             typer.echo("Ready. Ctrl-C ends the servers.", err=True)
             servers.watch(lambda: signals.asked)
-    except ServerEndedError as error:
-        typer.echo("\n".join(error.last_lines), err=True)
-        raise
     finally:
         servers.end(patient=lambda: not signals.asked_again)
     if log_dir is None:
@@ -170,7 +166,7 @@ def _check_writable(file: Path) -> None:
 
 def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
     """A port for each role, checked to be free."""
-    from ..models.vllm.ports import PortError, check_port
+    from ..models.vllm.servers import PortError, check_port
 
     ports = {role: first + number for number, role in enumerate(roles)}
     if max(ports.values()) > LAST_PORT:
@@ -184,8 +180,8 @@ def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
 
 
 def _server_spec(pair: PairConfig, role: str, host: str, port: int) -> "ServerSpec":
-    from ..models.vllm.options import EngineSpec, options_json
-    from ..models.vllm.server_process import ServerSpec
+    from ..models.vllm.engine_args import EngineSpec, options_json
+    from ..models.vllm.servers import ServerSpec
     from ..models.weights import model_weights
 
     model = getattr(pair, role)
@@ -212,14 +208,14 @@ def _server_spec(pair: PairConfig, role: str, host: str, port: int) -> "ServerSp
 
 def _check_engines(specs: Mapping[str, "ServerSpec"]) -> None:
     """Find what is wrong before anything starts, where that can be known."""
-    from ..models.vllm.engine_checks import check_engine
+    from ..models.vllm.engine_args import check_engine
 
     for spec in specs.values():
         check_engine(spec.engine, spec.name)
 
 
 def _log_folder(log_dir: str | None) -> Path:
-    from ..models.vllm.environment import private_folder
+    from ..models.vllm.engine_args import private_folder
 
     if log_dir is None:
         return private_folder("langgraph-mai-serve-")

@@ -1,6 +1,5 @@
 """`mai simulate`: predicts total time, speedup and serving from component latencies."""
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,10 +68,6 @@ def simulate(
         float | None,
         typer.Option(help="Score the advice must reach; without, the large model reasoning's."),
     ] = None,
-    validate: Annotated[
-        int | None,
-        typer.Option(help="Time the demo pair here on so many questions, beside its prediction."),
-    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables and figures.")] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -81,30 +76,43 @@ def simulate(
     settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
     needed = [*(["matplotlib"] if out else []), *(["scipy"] if profile else [])]
     require("simpy", *needed, extra="profiling")
-    if validate:
-        require("numpy", "torch", "transformers", extra="transformers,profiling")
-    from ..profiling.doubts import impossible
-    from ..profiling.input_description import describe_inputs
+    from ..benchmarks.records import write_run_record
     from ..profiling.latency import Latencies
-    from ..profiling.profile_rows import read_rows
+    from ..profiling.profile_rows import impossible_rows, read_rows
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
-    from ..profiling.simulation_input import read_latencies, read_workloads
+    from ..profiling.simulation_input import describe_inputs, read_latencies, read_workloads
     from ..profiling.simulation_report import records, write_simulation
-    from ..records.run_record import write_run_record
 
     paper = not any((profile, routes, tokens, small, large, overhead))
-    _check(
-        floor=floor,
-        plan=plan,
-        validate=validate,
-        overhead=overhead,
-        backend=backend,
-        profile=profile,
-        devices=devices,
-        small=small,
-        large=large,
-    )
+    for wrong, sentence in (
+        (
+            plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND,
+            "The rate to plan for must be a number above 0, of a billion at most.",
+        ),
+        (
+            profile is None and small is not None and small == large,
+            "--small and --large name one model of the paper's tables; name two.",
+        ),
+        (
+            profile is None and backend is not None,
+            "--backend says which rows of a profile count; name one with --profile.",
+        ),
+        (
+            plan is not None and devices == 1,
+            "--plan gives every engine a device of its own; leave --devices out.",
+        ),
+        (
+            not 0 <= overhead <= MOST_MILLISECONDS,
+            "The overhead of a call must be milliseconds from 0 on, and no hours.",
+        ),
+        (
+            floor is not None and not 0 <= floor <= 100,
+            "Scores are in percent, so the floor must be from 0 to 100.",
+        ),
+    ):
+        if wrong:
+            raise UsageError(sentence)
     try:
         serving = Serving(
             questions=questions,
@@ -127,21 +135,13 @@ def simulate(
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
     }
     workloads = read_workloads(routes, tokens, small, large, measured if profile else None)
-    if advice and not (out or validate):
+    if advice and not out:
         _advise(workloads, latencies, floor, as_json=as_json)
         return
     inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
     if profile:
-        inputs += impossible(read_rows(profile / "profile.csv"))
+        inputs += impossible_rows(read_rows(profile / "profile.csv"))
     found = run(workloads, latencies, serving, inputs=inputs, floor=floor, plan_rate=plan)
-    if validate:
-        held = _time_demo_pair(validate)
-        found = replace(
-            found,
-            timed=held.checked,
-            timed_by_processor=held.by_processor,
-            components=held.components,
-        )
     if folder:
         write_simulation(found, folder, paper=paper)
         # In a profile's folder, run.json is the profile's.
@@ -155,43 +155,10 @@ def simulate(
         _show(found, paper)
 
 
-def _check(
-    *,
-    floor: float | None,
-    plan: float | None,
-    validate: int | None,
-    overhead: float,
-    backend: str | None,
-    profile: Path | None,
-    devices: int,
-    small: str | None,
-    large: str | None,
-) -> None:
-    """Refuse figures that cannot be.
-
-    Raises:
-        UsageError: One is out of range.
-    """
-    if validate is not None and validate < 1:
-        raise UsageError("At least 1 question is needed to validate.")
-    if plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND:
-        raise UsageError("The rate to plan for must be a number above 0, of a billion at most.")
-    if profile is None and small is not None and small == large:
-        raise UsageError("--small and --large name one model of the paper's tables; name two.")
-    if backend is not None and profile is None:
-        raise UsageError("--backend says which rows of a profile count; name one with --profile.")
-    if plan is not None and devices == 1:
-        raise UsageError("--plan gives every engine a device of its own; leave --devices out.")
-    if not 0 <= overhead <= MOST_MILLISECONDS:
-        raise UsageError("The overhead of a call must be milliseconds from 0 on, and no hours.")
-    if floor is not None and not 0 <= floor <= 100:
-        raise UsageError("Scores are in percent, so the floor must be from 0 to 100.")
-
-
 def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: bool) -> None:
     """Print what is best on each benchmark; nothing has to be simulated for it."""
-    from ..profiling.advice import advise
     from ..profiling.simulation_report import advice_records
+    from ..profiling.totals import advise
 
     advice = [advise(workload, latencies, floor) for workload in workloads]
     if as_json:
@@ -200,24 +167,12 @@ def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: boo
         typer.echo("\n".join(map(str, advice)))
 
 
-def _time_demo_pair(questions: int) -> Any:
-    from ..profiling.validation import validate
-
-    with tempfile.TemporaryDirectory(prefix="langgraph-mai-validate-") as folder:
-        return validate(questions, Path(folder))
-
-
 def _show(found: Any, paper: bool) -> None:
-    """Print tables, then the advice and what contradicts itself; of a validation, nothing else."""
-    from ..profiling.paper_comparison import contradictions
+    """Print tables, then the advice and what contradicts itself."""
+    from ..profiling.paper import contradictions
     from ..profiling.simulation_report import tables
-    from ..profiling.validation_report import validation_tables
     from .rendering import show_lines, show_table
 
-    if found.timed:
-        for table in validation_tables(found):
-            show_table(table.title, table.header, table.rows)
-        return
     show_lines("What it computes with", found.inputs)
     for table in tables(found, paper=paper):
         show_table(table.title, table.header, table.rows)

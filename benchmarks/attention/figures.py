@@ -1,290 +1,221 @@
-"""What measured passes say together: figures by question, layer and head, with intervals."""
+"""What measured passes say together: frames by question, layer and head, with intervals."""
 
+import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from typing import Any
 
-from ...nodes.sparse_transfer import count_tokens, smallest_set
-from ..estimates import Estimate, mean, share
-from ..question import BenchmarkQuestion
-from .measure import SOURCES, Reading, Source
-from .measured_pass import MeasuredPass
-from .token_figures import Overlap, overlap, selected_texts, text_shares, top
+from ...nodes.sparse_transfer import TokenGroup, count_tokens, smallest_set
+from ..statistics import Estimate, mean, proportion
+from .measure import SOURCES, MeasuredPass, Reading, Source
+
+Frame = Any
+"""A pandas DataFrame."""
 
 TOP_TOKENS = 15
 
+FIGURES = ("total_attention", "tokens_needed", "share_needed")
+OVERLAPS = ("jaccard", "of_small", "of_large")
 
-@dataclass(frozen=True, slots=True)
-class LayerRow:
-    """One reasoning at one layer, in the mean over heads.
+ALL_HEADS = 0
+"""In the place of a head: the mean over heads."""
 
-    Attributes:
-        id: The question's.
-        source: Who reasoned.
-        layer: 1 for the first.
-        tokens: Tokens of the reasoning, as the reader counts them.
-        total: The share of the layer's attention that they get together.
-        needed: How many of them hold the share of that.
-        overlap: What the tokens selected here have in common with those selected from the other
-            model's reasoning on the same question; "first" is this one. None without that one.
-    """
-
-    id: str
-    source: Source
-    layer: int
-    tokens: int
-    total: float
-    needed: int
-    overlap: Overlap | None
+WHOLE = 0
+"""In the place of a layer: the whole reasonings, without any selection."""
 
 
-@dataclass(frozen=True, slots=True)
-class LayerFigures:
-    """A layer in the mean over heads and questions.
-
-    Attributes:
-        total: The share of the layer's attention on the reasoning.
-        needed: How many tokens hold the share of that.
-        needed_share: Which share of the reasoning's tokens those are.
-    """
-
-    total: Estimate
-    needed: Estimate
-    needed_share: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class OverlapFigures:
-    """What is selected of both reasonings, in the mean over questions that have both.
-
-    Attributes:
-        jaccard: Shared token texts over all of both.
-        of_small: Shared ones over those selected from the small model's reasoning.
-        of_large: Shared ones over those selected from the large model's.
-    """
-
-    jaccard: Estimate
-    of_small: Estimate
-    of_large: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class TokenFigures:
-    """A token text at a layer.
-
-    Attributes:
-        text: The text.
-        share: The share of the reasoning's attention on it, all its places together, in the mean
-            over questions; a question without it counts as 0.
-        found: In how many questions' reasonings it is.
-    """
-
-    text: str
-    share: Estimate
-    found: int
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttentionFigures:
     """The figures of a set of readings; questions about one image count together.
 
     Attributes:
-        readings: What was read; layers and heads are the same in all.
+        readings: What was read, at least one; layers and heads are the same in all.
         share: Share of the attention that selected tokens hold.
     """
 
     readings: Sequence[Reading]
     share: float
-    _known: dict[tuple[str, int, int], LayerFigures] = field(default_factory=dict)
 
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers, 1 for the first."""
-        return self.readings[0].measured.layers if self.readings else ()
+        return self.readings[0].measured.layers
 
     @property
-    def heads(self) -> int:
-        """Heads of a layer; 0 if single heads are not known."""
-        known = self.readings and self.readings[0].measured.head_totals
-        return len(known[0]) if known else 0
-
-    @cached_property
-    def rows(self) -> list[LayerRow]:
-        """By question, source and layer."""
-        found: dict[tuple[str, Source, int], LayerRow] = {}
-        for one, layer in product(self._questions, self.layers):
-            found |= {(one, row.source, layer): row for row in self._compared(one, layer)}
-        return [
-            found[one.question.id, one.source, layer]
-            for one in self.readings
-            for layer in self.layers
-        ]
-
-    def layer(self, source: Source, layer: int) -> LayerFigures:
-        """A layer's figures for the reasonings of one model."""
-        key = source, layer, 0
-        if key not in self._known:
-            self._known[key] = self._layer(source, layer)
-        return self._known[key]
-
-    def head(self, source: Source, layer: int, head: int) -> LayerFigures:
-        """A single head's figures.
-
-        Args:
-            source: Whose reasonings.
-            layer: 1 for the first.
-            head: 1 for the first.
-        """
-        key = source, layer, head
-        if key not in self._known:
-            self._known[key] = self._head(source, self.layers.index(layer), head - 1)
-        return self._known[key]
-
-    def overlap(self, layer: int) -> OverlapFigures:
-        """What is selected at a layer from both models' reasonings."""
-        return self._overlaps(
-            (self._questions[row.id], row.overlap)
-            for row in self.rows
-            if (row.source, row.layer) == ("small", layer)
-        )
-
-    @cached_property
-    def whole_overlap(self) -> OverlapFigures:
-        """The same of the whole reasonings, without any selection: what to compare it with."""
-        return self._overlaps(
-            (one.question, overlap(*map(_all_texts, (one, two)))) for one, two in self._pairs
-        )
-
-    @cached_property
-    def alike(self) -> Estimate:
-        """On which share of the questions both models wrote the same reasoning."""
-        same = [float(one.measured.reasoning == two.measured.reasoning) for one, two in self._pairs]
-        return share(same, [self._cluster(one.question) for one, _ in self._pairs])
-
-    def top_tokens(self, source: Source, layer: int, count: int = TOP_TOKENS) -> list[TokenFigures]:
-        """The token texts with most attention at a layer, in the mean over questions."""
-        chosen = self.of(source)
-        shares = [text_shares(one.measured.reasoning, one.measured.pieces(layer)) for one in chosen]
-        clusters = [self._cluster(one.question) for one in chosen]
-        return [
-            TokenFigures(
-                text,
-                mean([one.get(text, 0.0) for one in shares], clusters),
-                sum(text in one for one in shares),
-            )
-            for text in top(_means(shares), count)
-        ]
-
-    def tokens(self, source: Source) -> Estimate:
-        """How many tokens one model's reasonings have."""
-        chosen = self.of(source)
-        return mean(
-            [float(_tokens(one.measured)) for one in chosen],
-            [self._cluster(one.question) for one in chosen],
-        )
-
-    def of(self, source: Source) -> list[Reading]:
-        """The readings of one model's reasonings."""
-        return [one for one in self.readings if one.source == source]
+    def heads(self) -> range:
+        """The heads of a layer, 1 for the first; none if single heads are unknown."""
+        known = self.readings[0].measured.head_totals
+        return range(1, len(known[0]) + 1 if known else 1)
 
     @property
     def sources(self) -> list[Source]:
         """Whose reasonings were read."""
         return [source for source in SOURCES if self.of(source)]
 
-    @cached_property
-    def _questions(self) -> Mapping[str, BenchmarkQuestion]:
-        return {one.question.id: one.question for one in self.readings}
+    def of(self, source: Source) -> list[Reading]:
+        """Return the readings of one model's reasonings."""
+        return [one for one in self.readings if one.source == source]
 
     @cached_property
-    def _by_source(self) -> Mapping[tuple[str, Source], Reading]:
-        return {(one.question.id, one.source): one for one in self.readings}
+    def rows(self) -> Frame:
+        """A row per question, source, layer and head.
+
+        Columns are id, image, source, layer, head (`ALL_HEADS` for their mean), tokens (of the
+        reasoning, as the reader counts them), total_attention (the share of the layer's attention
+        that they get together), tokens_needed (how many of them hold the share of that) and
+        share_needed (of the tokens).
+        """
+        import pandas as pd
+
+        rows = []
+        for one in self.readings:
+            measured = one.measured
+            tokens = _tokens(measured.groups(measured.layers[0]))
+            for number, layer in enumerate(self.layers):
+                groups = measured.groups(layer)
+                needed = count_tokens(groups, smallest_set(groups, self.share))
+                found = [(ALL_HEADS, measured.total(layer), float(needed))]
+                if measured.head_totals:
+                    totals, counts = measured.head_totals[number], measured.head_tokens[number]
+                    found += zip(self.heads, totals, counts, strict=True)
+                rows += [
+                    (one.question.id, _image(one), one.source, layer, head, tokens, total, needed)
+                    for head, total, needed in found
+                ]
+        columns = ["id", "image", "source", "layer", "head", "tokens", *FIGURES[:2]]
+        frame = pd.DataFrame(rows, columns=columns)
+        return frame.assign(share_needed=frame["tokens_needed"] / frame["tokens"])
 
     @cached_property
-    def _pairs(self) -> list[tuple[Reading, Reading]]:
-        """The questions of which both reasonings were read."""
-        return [
-            (one, self._by_source[one.question.id, "large"])
-            for one in self.of("small")
-            if (one.question.id, "large") in self._by_source
-        ]
+    def overlaps(self) -> Frame:
+        """A row per layer (`WHOLE` first) and question of which both reasonings were read.
 
-    def _layer(self, source: Source, layer: int) -> LayerFigures:
-        rows = [one for one in self.rows if (one.source, one.layer) == (source, layer)]
-        clusters = [self._cluster(self._questions[one.id]) for one in rows]
-        return LayerFigures(
-            mean([one.total for one in rows], clusters),
-            mean([float(one.needed) for one in rows], clusters),
-            mean([one.needed / one.tokens for one in rows], clusters),
-        )
+        Columns are id, image, layer, same (whether both reasonings are the same), jaccard (shared
+        token texts over all of both), of_small and of_large (shared ones over those selected from
+        the small model's reasoning, and from the large model's). A text that is selected m times
+        from one and n times from the other is shared min(m, n) times.
+        """
+        import pandas as pd
 
-    def _head(self, source: Source, layer: int, head: int) -> LayerFigures:
+        rows = []
+        large = {one.question.id: one for one in self.of("large")}
+        for one in self.of("small"):
+            if one.question.id not in large:
+                continue
+            other = large[one.question.id]
+            for layer in (WHOLE, *self.layers):
+                first, second = self._texts(one.measured, layer), self._texts(other.measured, layer)
+                shared, either = (first & second).total(), (first | second).total()
+                rows.append(
+                    {
+                        "id": one.question.id,
+                        "image": _image(one),
+                        "layer": layer,
+                        "same": one.measured.reasoning == other.measured.reasoning,
+                        "jaccard": shared / either if either else 1.0,
+                        "of_small": shared / first.total() if first else 1.0,
+                        "of_large": shared / second.total() if second else 1.0,
+                    }
+                )
+        return pd.DataFrame(rows, columns=["id", "image", "layer", "same", *OVERLAPS])
+
+    @cached_property
+    def means(self) -> dict[tuple[Source, int, int], dict[str, Estimate]]:
+        """Each of `FIGURES` in the mean over questions, by source, layer and head."""
+        groups = self.rows.groupby(["source", "layer", "head"], sort=False)
+        return {key: {name: _mean(own, name) for name in FIGURES} for key, own in groups}
+
+    @cached_property
+    def overlap_means(self) -> dict[int, dict[str, Estimate]]:
+        """Each of `OVERLAPS` in the mean over questions, by layer, `WHOLE` last."""
+        groups = dict(iter(self.overlaps.groupby("layer")))
+        empty = self.overlaps[:0]
+        return {
+            layer: {name: _mean(groups.get(layer, empty), name) for name in OVERLAPS}
+            for layer in (*self.layers, WHOLE)
+        }
+
+    @cached_property
+    def alike(self) -> Estimate:
+        """On which share of the questions both models wrote the same reasoning."""
+        own = self.overlaps[self.overlaps["layer"] == WHOLE]
+        return proportion(own["same"].astype(float).tolist(), own["image"].tolist())
+
+    @cached_property
+    def tokens(self) -> dict[Source, Estimate]:
+        """How many tokens each model's reasonings have, in the mean over questions."""
+        first = self.rows[(self.rows["layer"] == self.layers[0]) & (self.rows["head"] == ALL_HEADS)]
+        return {one: _mean(first[first["source"] == one], "tokens") for one in self.sources}
+
+    def top_tokens(
+        self, source: Source, layer: int, count: int = TOP_TOKENS
+    ) -> list[tuple[str, Estimate, int]]:
+        """Return the token texts with most attention at a layer.
+
+        Returns:
+            The text; the share of the reasoning's attention on it, all its places together, in the
+            mean over questions, of which one without it counts as 0; and in how many questions'
+            reasonings it is.
+        """
+        import pandas as pd
+
         chosen = self.of(source)
-        clusters = [self._cluster(one.question) for one in chosen]
-        needed = [one.measured.head_tokens[layer][head] for one in chosen]
-        tokens = [_tokens(one.measured) for one in chosen]
-        return LayerFigures(
-            mean([one.measured.head_totals[layer][head] for one in chosen], clusters),
-            mean(needed, clusters),
-            mean([some / of for some, of in zip(needed, tokens, strict=True)], clusters),
-        )
+        shares = pd.DataFrame([text_shares(one.measured, layer) for one in chosen])
+        found = shares.notna().sum()
+        shares = shares.fillna(0.0)
+        order = sorted(shares.columns, key=lambda text: (-shares[text].sum(), text))[:count]
+        images = [_image(one) for one in chosen]
+        return [(text, mean(shares[text].tolist(), images), int(found[text])) for text in order]
 
-    def _cluster(self, question: BenchmarkQuestion) -> Hashable:
-        return question.images or (question.id,)
-
-    def _compared(self, question: str, layer: int) -> list[LayerRow]:
-        """The rows of a question's reasonings at a layer; two are compared with each other."""
-        found = [
-            self._by_source[question, source]
-            for source in SOURCES
-            if (question, source) in self._by_source
-        ]
-        pieces = [one.measured.pieces(layer) for one in found]
-        kept = [smallest_set(of, self.share) for of in pieces]
-        texts = [
-            selected_texts(one.measured.reasoning, of, numbers)
-            for one, of, numbers in zip(found, pieces, kept, strict=True)
-        ]
-        others = [overlap(*texts), overlap(*texts[::-1])] if len(texts) == 2 else [None]
-        return [
-            LayerRow(
-                id=question,
-                source=one.source,
-                layer=layer,
-                tokens=sum(piece.tokens for piece in of),
-                total=one.measured.total(layer),
-                needed=count_tokens(of, numbers),
-                overlap=both,
-            )
-            for one, of, numbers, both in zip(found, pieces, kept, others, strict=True)
-        ]
-
-    def _overlaps(
-        self, found: Iterable[tuple[BenchmarkQuestion, Overlap | None]]
-    ) -> OverlapFigures:
-        known = [(one, both) for one, both in found if both is not None]
-        clusters = [self._cluster(one) for one, _ in known]
-        return OverlapFigures(
-            mean([both.jaccard for _, both in known], clusters),
-            mean([both.of_first for _, both in known], clusters),
-            mean([both.of_second for _, both in known], clusters),
-        )
+    def _texts(self, measured: MeasuredPass, layer: int) -> Counter[str]:
+        """Count the texts of the tokens that are selected at a layer."""
+        groups = measured.groups(layer or measured.layers[0])
+        chosen = smallest_set(groups, self.share) if layer else range(len(groups))
+        return selected_texts(measured.reasoning, groups, chosen)
 
 
-def _tokens(measured: MeasuredPass) -> int:
-    return sum(piece.tokens for piece in measured.pieces(measured.layers[0]))
+def token_text(reasoning: str, group: TokenGroup) -> str:
+    """Return a token's text without white space around it; of white space alone, its escapes."""
+    text = reasoning[group.start : group.end]
+    return text.strip() or json.dumps(text)[1:-1].replace(" ", "\u2423")
 
 
-def _all_texts(one: Reading) -> Counter[str]:
-    pieces = one.measured.pieces(one.measured.layers[0])
-    return selected_texts(one.measured.reasoning, pieces, range(len(pieces)))
+def selected_texts(
+    reasoning: str, groups: Sequence[TokenGroup], selected: Iterable[int]
+) -> Counter[str]:
+    """Count the texts of some tokens.
+
+    Args:
+        reasoning: The reasoning.
+        groups: Its tokens.
+        selected: Numbers of those that are selected.
+    """
+    return Counter(token_text(reasoning, groups[number]) for number in selected)
 
 
-def _means(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    sums: dict[str, float] = {}
-    for one in shares:
-        for text, held in one.items():
-            sums[text] = sums.get(text, 0.0) + held
-    return {text: one / len(shares) for text, one in sums.items()}
+def text_shares(measured: MeasuredPass, layer: int) -> dict[str, float]:
+    """Return the share of the reasoning's attention that each token text has.
+
+    Returns:
+        Shares by text, which add up to 1; all 0 where no token has any attention.
+    """
+    weights: dict[str, int] = {}
+    for group in measured.groups(layer):
+        text = token_text(measured.reasoning, group)
+        weights[text] = weights.get(text, 0) + group.weight
+    whole = sum(weights.values())
+    return {text: one / whole if whole else 0.0 for text, one in weights.items()}
+
+
+def _mean(rows: Frame, column: str) -> Estimate:
+    return mean(rows[column].astype(float).tolist(), rows["image"].tolist())
+
+
+def _image(one: Reading) -> tuple[str, ...]:
+    return one.question.images or (one.question.id,)
+
+
+def _tokens(groups: Sequence[TokenGroup]) -> int:
+    return sum(group.tokens for group in groups)

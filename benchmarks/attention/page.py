@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...configs import ConfigError
-from ...nodes.prompts import LETTERS
 from ...nodes.sparse_transfer import smallest_set
 from ..question import BenchmarkQuestion
-from ..report.examples import picture_uri
+from ..report.examples import image_uri, lettered
+from ..report.page import render
 from .figures import AttentionFigures
 from .measure import Reading
 from .tables import SOURCE_NAMES
@@ -19,7 +18,7 @@ _SCALE = 1000
 
 
 def page(figures: AttentionFigures, title: str, layer: int) -> str:
-    """The page's HTML; it needs no other file and no network.
+    """Return the page's HTML; it needs no other file and no network.
 
     Args:
         figures: What was measured.
@@ -29,66 +28,50 @@ def page(figures: AttentionFigures, title: str, layer: int) -> str:
     Raises:
         ConfigError: Jinja2 is not installed.
     """
-    try:
-        from jinja2 import Environment, PackageLoader
-    except ImportError as error:
-        raise ConfigError(
-            'The page needs Jinja2: run `pip install "langgraph-mai[benchmarks]"`.'
-        ) from error
-    # Questions and reasonings may hold markup; it is shown, not followed.
-    environment = Environment(
-        loader=PackageLoader(__package__, "."), autoescape=True, trim_blocks=True
-    )
-    return environment.get_template("page.html").render(
+    by_id: dict[str, list[Reading]] = {}
+    for one in figures.readings:
+        by_id.setdefault(one.question.id, []).append(one)
+    whole = [found for found in by_id.values() if len(found) == len(figures.sources)]
+    count = min(QUESTIONS, len(whole))
+    chosen = [whole[len(whole) * number // count] for number in range(count)]
+    return render(
+        __package__,
         title=title,
         held=f"{100 * figures.share:g}%",
         layers=figures.layers,
         first=figures.layers.index(layer),
         scale=_SCALE,
-        questions=[_question(figures, one) for one in _chosen(figures)],
+        questions=[_question(figures, found[0].question, found) for found in chosen],
     )
 
 
-def _chosen(figures: AttentionFigures) -> list[BenchmarkQuestion]:
-    """Some questions, those first of which both reasonings were read."""
-    sources = len(figures.sources)
-    by_id: dict[str, list[Reading]] = {}
-    for one in figures.readings:
-        by_id.setdefault(one.question.id, []).append(one)
-    whole = [found[0].question for found in by_id.values() if len(found) == sources]
-    count = min(QUESTIONS, len(whole))
-    return [whole[len(whole) * number // count] for number in range(count)]
-
-
-def _question(figures: AttentionFigures, question: BenchmarkQuestion) -> dict[str, Any]:
-    lettered = zip(LETTERS, question.choices, strict=False)
+def _question(
+    figures: AttentionFigures, question: BenchmarkQuestion, readings: Sequence[Reading]
+) -> dict[str, Any]:
     return {
         "id": question.id,
         "question": question.question,
-        "choices": [f"{letter}. {text}" for letter, text in lettered],
+        "choices": lettered(question),
         "answers": question.answers,
-        "pictures": list(filter(None, map(picture_uri, question.images))),
-        "readings": [
-            _reading(figures, one) for one in figures.readings if one.question.id == question.id
-        ],
+        "images": list(filter(None, map(image_uri, question.images))),
+        "readings": [_reading(figures, one) for one in readings],
     }
 
 
 def _reading(figures: AttentionFigures, one: Reading) -> dict[str, Any]:
-    """A reasoning as tokens, and for each layer which are how heavy, and which are kept."""
-    measured = one.measured
-    by_layer = [measured.pieces(layer) for layer in figures.layers]
-    text = measured.reasoning
+    """Return a reasoning as tokens, and for each layer their weights and which are kept."""
+    measured, text = one.measured, one.measured.reasoning
+    by_layer = [measured.groups(layer) for layer in figures.layers]
     return {
         "source": SOURCE_NAMES[one.source],
-        "tokens": [text[piece.start : piece.end] for piece in by_layer[0]],
-        "weights": [_shares([piece.weight for piece in pieces]) for pieces in by_layer],
-        "kept": [smallest_set(pieces, figures.share) for pieces in by_layer],
+        "tokens": [text[group.start : group.end] for group in by_layer[0]],
+        "weights": [_shares([group.weight for group in groups]) for groups in by_layer],
+        "kept": [smallest_set(groups, figures.share) for groups in by_layer],
         "totals": [round(_SCALE * measured.total(layer)) for layer in figures.layers],
     }
 
 
 def _shares(weights: Sequence[int]) -> list[int]:
-    """Weights in thousandths of their sum."""
+    """Return weights in thousandths of their sum."""
     whole = sum(weights)
     return [round(_SCALE * weight / whole) if whole else 0 for weight in weights]

@@ -1,10 +1,11 @@
 """Plots of attention on reasonings, in the form of the paper's Figures 3 to 5."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from ...plotting.figures import new_figure, png
-from ..estimates import Estimate
-from .figures import AttentionFigures
+from ..plotting import new_figure, png
+from ..statistics import Estimate
+from .figures import ALL_HEADS, AttentionFigures
 from .tables import SOURCE_NAMES
 
 _COLORS = {"small": "#d98032", "large": "#3f6fb5"}
@@ -21,7 +22,7 @@ _ALL_TOKENS: dict[str, dict[str, Any]] = {
 
 
 def plots(figures: AttentionFigures, title: str, layer: int) -> dict[str, bytes]:
-    """Every plot.
+    """Draw every plot.
 
     Args:
         figures: What was measured.
@@ -44,59 +45,52 @@ def plots(figures: AttentionFigures, title: str, layer: int) -> dict[str, bytes]
 
 
 def heads_figure(figures: AttentionFigures, title: str) -> Any:
-    """Figure 3's form: the attention on the reasoning, by layer and head, for each source.
+    """Draw Figure 3's form: the attention on the reasoning, by layer and head, for each source.
 
     Returns:
         A matplotlib figure.
     """
-    height = 1.9 + 0.22 * max(len(figures.layers), 6)
-    figure, axes = new_figure(9.0, height, columns=len(figures.sources))
-    panels = axes if len(figures.sources) > 1 else [axes]
-    picture = None
+    count, layers = len(figures.sources), figures.layers
+    figure, panels = new_figure(9.0 / count, 1.9 + 0.22 * max(len(layers), 6), count)
+    image = None
     for panel, source in zip(panels, figures.sources, strict=True):
         totals = [
             [
-                100 * (figures.head(source, layer, head).total.value or 0.0)
-                for head in range(1, figures.heads + 1)
+                100 * (figures.means[source, layer, head]["total_attention"].value or 0.0)
+                for head in figures.heads
             ]
-            for layer in figures.layers
+            for layer in layers
         ]
-        picture = panel.imshow(totals, vmin=0, vmax=100, aspect="auto", cmap="viridis")
+        image = panel.imshow(totals, vmin=0, vmax=100, aspect="auto", cmap="viridis")
         panel.set_title(SOURCE_NAMES[source], fontsize=10)
         panel.set_xlabel("head")
         panel.set_ylabel("layer")
-        heads = range(0, figures.heads, max(1, figures.heads // 8))
-        panel.set_xticks(list(heads), [str(one + 1) for one in heads])
-        places = range(0, len(figures.layers), max(1, len(figures.layers) // 12))
-        panel.set_yticks(list(places), [f"L{figures.layers[one]}" for one in places])
-    figure.colorbar(picture, ax=panels, label="attention on the reasoning (%)")
+        heads = range(0, len(figures.heads), max(1, len(figures.heads) // 8))
+        panel.set_xticks(list(heads), [str(figures.heads[one]) for one in heads])
+        places = range(0, len(layers), max(1, len(layers) // 12))
+        panel.set_yticks(list(places), [f"L{layers[one]}" for one in places])
+    figure.colorbar(image, ax=panels, label="attention on the reasoning (%)")
     figure.suptitle(title, fontsize=11)
     return figure
 
 
 def sparsity_figure(figures: AttentionFigures, title: str) -> Any:
-    """Figure 4's form: how many tokens hold the share of the attention, by layer, with 95% bands.
+    """Draw Figure 4's form: tokens that hold the share of attention, by layer, with 95% bands.
 
     Returns:
         A matplotlib figure.
     """
-    figure, axes = new_figure(7.0, 4.2)
+    figure, (axes,) = new_figure(7.0, 4.2)
     layers = list(figures.layers)
     for source in figures.sources:
-        needed = [figures.layer(source, layer).needed for layer in layers]
+        needed = [figures.means[source, layer, ALL_HEADS]["tokens_needed"] for layer in layers]
         color = _COLORS[source]
-        axes.plot(
-            layers,
-            [one.value for one in needed],
-            marker="o",
-            color=color,
-            label=SOURCE_NAMES[source],
-            **_LINES[source],
-        )
+        values = [one.value for one in needed]
+        name = SOURCE_NAMES[source]
+        axes.plot(layers, values, marker="o", color=color, label=name, **_LINES[source])
         axes.fill_between(layers, *_band(needed), color=color, alpha=0.2, linewidth=0)
-        axes.axhline(
-            figures.tokens(source).value, color=color, linestyle=":", **_ALL_TOKENS[source]
-        )
+        tokens = figures.tokens[source].value
+        axes.axhline(tokens, color=color, linestyle=":", **_ALL_TOKENS[source])
     axes.set_ylim(bottom=0)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("layer")
@@ -108,32 +102,31 @@ def sparsity_figure(figures: AttentionFigures, title: str) -> Any:
 
 
 def tokens_figure(figures: AttentionFigures, title: str, layer: int) -> Any:
-    """Figure 5's form: the tokens with most attention at a layer and their shares, with 95% bars.
+    """Draw Figure 5's form: the tokens with most attention at a layer, with 95% bars.
 
     Returns:
         A matplotlib figure.
     """
-    figure, axes = new_figure(9.0, 4.8, columns=len(figures.sources))
-    panels = axes if len(figures.sources) > 1 else [axes]
+    count = len(figures.sources)
+    figure, panels = new_figure(9.0 / count, 4.8, count)
     for panel, source in zip(panels, figures.sources, strict=True):
         found = figures.top_tokens(source, layer)[::-1]
-        shares = [100 * (one.share.value or 0.0) for one in found]
-        low, high = _band([one.share for one in found])
+        shares = [100 * (share.value or 0.0) for _, share, _ in found]
+        low, high = _band([share for _, share, _ in found])
         bars = [
             [share - 100 * end for share, end in zip(shares, low, strict=True)],
             [100 * end - share for share, end in zip(shares, high, strict=True)],
         ]
         panel.barh(range(len(found)), shares, xerr=bars, color=_COLORS[source], ecolor="#555555")
-        # A dollar sign would begin a formula.
-        panel.set_yticks(range(len(found)), [one.text.replace("$", r"\$") for one in found])
+        panel.set_yticks(range(len(found)), [text for text, *_ in found])
         panel.set_xlabel("share of the attention on the reasoning (%)")
         panel.set_title(SOURCE_NAMES[source], fontsize=10)
     figure.suptitle(f"{title}, layer {layer}", fontsize=11)
     return figure
 
 
-def _band(found: list[Estimate]) -> tuple[list[float], list[float]]:
-    """Lower and upper ends; the value itself where there is no interval."""
+def _band(found: Sequence[Estimate]) -> tuple[list[float], list[float]]:
+    """Return lower and upper ends; the value itself where there is no interval."""
     low = [one.value if one.low is None else one.low for one in found]
     high = [one.value if one.high is None else one.high for one in found]
     return [one or 0.0 for one in low], [one or 0.0 for one in high]

@@ -1,24 +1,26 @@
-"""Benchmarks as sets of questions: the demo world, public data sets, one's own file."""
+"""Benchmarks as sets of questions: the demo world, public data sets, the user's own file."""
 
 from pathlib import Path
+from typing import cast
 
-from ..question import Benchmark
-from .chartqa import CHARTQA
-from .errors import DataError
-from .infovqa import INFOVQA
-from .mmbench import MMBENCH
-from .mmmu import MMMU
-from .pope import POPE
-from .public_set import PublicSet
+from ...answers import AnswerType
+from ...demo.held_out import COUNT, REPORT_SEED, held_out
+from ..question import Benchmark, BenchmarkQuestion
+from .images import fetch_images
+from .public import CHARTQA, INFOVQA, MMBENCH, MMMU, POPE, REALWORLDQA
 from .question_file import load_question_file
-from .realworldqa import REALWORLDQA
-from .shapes import load_shapes
+from .rows import DataError, DataListError
 
-__all__ = ["BENCHMARKS", "DataError", "load_benchmark"]
+__all__ = [
+    "BENCHMARKS",
+    "DataError",
+    "DataListError",
+    "fetch_images",
+    "load_benchmark",
+    "load_shapes",
+]
 
-_PUBLIC: dict[str, PublicSet] = {
-    one.name: one for one in (POPE, MMMU, MMBENCH, CHARTQA, INFOVQA, REALWORLDQA)
-}
+_PUBLIC = {one.name: one for one in (POPE, MMMU, MMBENCH, CHARTQA, INFOVQA, REALWORLDQA)}
 
 BENCHMARKS: tuple[str, ...] = ("shapes", *_PUBLIC, "own")
 """Names that `load_benchmark` takes; "own" is a file of the user's."""
@@ -42,7 +44,7 @@ def load_benchmark(
         split: Another split than the one that results are reported on.
         limit: How many questions. POPE, MMMU and ChartQA take them from their parts in turn,
             MMBench takes whole circles, the others take the first.
-        folder: Where pictures that are only bytes are written, once each.
+        folder: Where images that are only bytes are written, once each.
 
     Raises:
         DataError: No such benchmark, or its data cannot be had or used; names the row or line.
@@ -61,4 +63,29 @@ def load_benchmark(
         raise DataError(f"There is no benchmark {name!r}; use one of {', '.join(BENCHMARKS)}.")
     if data is None:
         raise DataError("Questions of one's own need a file: give it as data.")
-    return load_question_file(Path(data), limit)
+    return load_question_file(Path(data), limit, folder / "pictures")
+
+
+def load_shapes(limit: int | None, folder: Path, seed: int = REPORT_SEED) -> Benchmark:
+    """Draw the demo world as a benchmark: the same each time, nothing to download.
+
+    Args:
+        limit: How many questions, the kinds in turn; all 2,000 by default.
+        folder: Where the images are drawn.
+        seed: Decides everything; sets of different seeds share no image. By default the questions
+            that the demo pair's published figures are measured on.
+    """
+    images = folder / "pictures" / str(seed)
+    questions = [
+        BenchmarkQuestion(
+            id=f"{item.number:05}",
+            question=item.question.text,
+            images=(str(Path(item.image).resolve()),),
+            answers=(item.answer,),
+            choices=item.question.choices,
+            answer_type=cast("AnswerType", item.question.answer_type),
+            group={"kind": item.question.kind},
+        )
+        for item in held_out(images, COUNT if limit is None else limit, seed)
+    ]
+    return Benchmark(name="shapes", questions=tuple(questions), prompts="demo", metric="accuracy")

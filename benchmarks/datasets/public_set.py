@@ -1,4 +1,4 @@
-"""A public benchmark: where its rows are, and how one of them becomes a question."""
+"""Where the rows of a public benchmark are, and how they become questions."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -8,9 +8,8 @@ from typing import Any
 
 from ...configs.files import existing_file, existing_folder
 from ..question import Benchmark, BenchmarkQuestion
-from .errors import DataError, NoPictureError
-from .pictures import picture_reference
-from .rows import Row, Rows, hub_rows, local_rows
+from .images import NoImageError, image_file
+from .rows import DataError, Row, Rows, hub_rows, local_rows
 
 _PATH_ENDINGS = (".parquet", ".json", ".jsonl")
 
@@ -24,9 +23,9 @@ class PublicSet:
         hub: Its data set on the hub.
         config: The configuration there.
         split: The split that results are reported on.
-        columns: Columns that `question` and `pictures` need.
+        columns: Columns that `question` and `images` need.
         question: From a row and its number to the question, without its images.
-        pictures: The cells of a row that hold its pictures, in order.
+        images: The cells of a row that hold its images, in order.
         renamed: From a row of the benchmark's original files to the hub's columns.
         in_turn: From rows to their numbers in the order in which a limit takes them.
     """
@@ -37,7 +36,7 @@ class PublicSet:
     split: str
     columns: tuple[str, ...]
     question: Callable[[Row, int], BenchmarkQuestion]
-    pictures: Callable[[Row], Iterable[Any]] = lambda row: [row["image"]]
+    images: Callable[[Row], Iterable[Any]] = lambda row: [row["image"]]
     renamed: Callable[[Row], Row] = lambda row: row
     in_turn: Callable[[Rows], Iterable[int]] = lambda rows: range(len(rows.table))
 
@@ -50,61 +49,58 @@ class PublicSet:
             DataError: The data cannot be had, or a row cannot be used.
         """
         rows = self._rows(data, split, folder)
-        numbers = range(len(rows.table)) if limit is None else self._first(rows, limit)
+        numbers: Iterable[int] = range(len(rows.table))
+        if limit is not None:
+            numbers = sorted(
+                number for number, _ in zip(self.in_turn(rows), range(limit), strict=False)
+            )
         questions = self._questions(rows, numbers, folder)
         if not questions:
             raise DataError(f"{rows.source} holds no questions.")
-        _check_ids(questions, rows)
+        seen: set[str] = set()
+        for question in questions:
+            if question.id in seen:
+                raise DataError(f"{rows.source}: two questions have the id {question.id!r}.")
+            seen.add(question.id)
         return Benchmark(
             name=self.name, questions=tuple(questions), prompts=self.name, metric=self.name
         )
 
     def _rows(self, data: str | Path | None, split: str | None, folder: Path) -> Rows:
+        own = split or self.split
         if data is None:
-            return hub_rows(self.hub, self.config, split or self.split)
+            return hub_rows(self.hub, self.config, own)
         path = existing_file(data) or existing_folder(data)
         if path is not None:
-            return self._original(
-                local_rows(
-                    path,
-                    self.config,
-                    split or self.split,
-                    folder / "tables",
-                    must_have_split=split is not None,
-                )
-            )
+            tables = folder / "tables"
+            rows = local_rows(path, self.config, own, tables, must_have_split=split is not None)
+            if isinstance(rows.table, list):  # JSON files may be the benchmark's original ones
+                return replace(rows, table=[self.renamed(row) for row in rows.table])
+            return rows
         text = str(data)
         if text.count("/") != 1 or text[0] in "./~" or text.endswith(_PATH_ENDINGS):
             raise DataError(
                 f"There is no file or folder {text!r}; a data set on the hub is named owner/name."
             )
-        return hub_rows(text, self.config, split or self.split)
-
-    def _original(self, rows: Rows) -> Rows:
-        """The same with rows of the benchmark's original files, which are JSON, renamed."""
-        if not isinstance(rows.table, list):
-            return rows
-        return replace(rows, table=[self.renamed(row) for row in rows.table])
-
-    def _first(self, rows: Rows, limit: int) -> list[int]:
-        return sorted(number for number, _ in zip(self.in_turn(rows), range(limit), strict=False))
+        return hub_rows(text, self.config, own)
 
     def _questions(
         self, rows: Rows, numbers: Iterable[int], folder: Path
     ) -> list[BenchmarkQuestion]:
-        """The questions of these rows; pictures that are not there are counted before it is said.
+        """Return the questions of these rows.
 
         Raises:
             DataError: A row cannot be used.
+            NoImageError: Images are not there; says how many.
         """
         questions, lacking = [], []
         for number in numbers:
             try:
                 questions.append(self._question(rows, number, folder))
-            except NoPictureError as error:
+            except NoImageError as error:
                 lacking.append(error)
         if len(lacking) > 1:
-            raise NoPictureError(f"{lacking[0]} So it is with {len(lacking)} rows.")
+            raise NoImageError(f"{lacking[0]} So it is with {len(lacking)} rows.")
         if lacking:
             raise lacking[0]
         return questions
@@ -119,8 +115,7 @@ class PublicSet:
                     f"{', '.join(self.columns)}."
                 )
             images = [
-                picture_reference(cell, rows.folder, folder / "pictures")
-                for cell in self.pictures(row)
+                image_file(cell, rows.folder, folder / "pictures") for cell in self.images(row)
             ]
             return replace(self.question(row, number), images=tuple(images))
         except DataError as error:
@@ -128,7 +123,7 @@ class PublicSet:
 
 
 def taken_in_turn(column: str) -> Callable[[Rows], Iterable[int]]:
-    """An order that takes one row of each value of a column, then the next of each."""
+    """Return an order that takes one row of each value of a column, then the next of each."""
 
     def order(rows: Rows) -> Iterable[int]:
         by_value: dict[Any, list[int]] = {}
@@ -141,7 +136,7 @@ def taken_in_turn(column: str) -> Callable[[Rows], Iterable[int]]:
 
 
 def text_of(row: Row, column: str) -> str:
-    """A text or number of a row as a text.
+    """Return a text or number of a row as a text.
 
     Raises:
         DataError: The row has none there.
@@ -150,11 +145,3 @@ def text_of(row: Row, column: str) -> str:
     if not isinstance(value, str | int | float) or not str(value).strip():
         raise DataError(f"{column!r} is {value!r}, not a text.")
     return str(value).strip()
-
-
-def _check_ids(questions: list[BenchmarkQuestion], rows: Rows) -> None:
-    seen: set[str] = set()
-    for question in questions:
-        if question.id in seen:
-            raise DataError(f"{rows.source}: two questions have the id {question.id!r}.")
-        seen.add(question.id)

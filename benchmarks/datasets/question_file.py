@@ -1,4 +1,4 @@
-"""One's own questions: a JSON Lines file, checked line by line."""
+"""Questions of the user's own: a JSON Lines file, checked line by line."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ...answers import AnswerType, infer_answer_type, split_choices
 from ...configs.files import existing_file
-from ...models.images import ImageError, describe
-from ...models.images.sources import local_path, reference_scheme
+from ...models.images import ImageError, describe, image_reference
+from ...models.images.sources import local_path
 from ..question import Benchmark, BenchmarkQuestion
-from .errors import DataError, fault_list
-from .text_files import numbered_lines, parsed, read_text
+from .rows import DataError, DataListError, numbered_lines, parse_json, read_text
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -32,32 +31,33 @@ class _Line(BaseModel):
     group: dict[_Text, _Text] = {}
 
 
-def load_question_file(path: Path, limit: int | None) -> Benchmark:
+def load_question_file(path: Path, limit: int | None, folder: Path) -> Benchmark:
     """Read questions from a file.
 
     Args:
         path: A JSON object on each line: question, images, answers, and optionally choices,
             answer_type, id and group. Paths of images are relative to the file's folder.
         limit: How many questions to read from the top; all by default.
+        folder: Where images that are only data are written, once each.
 
     Raises:
-        DataError: Names line and key of every fault.
+        DataError: Names line and key of every error.
     """
     file = existing_file(path)
     if file is None:
         raise DataError(f"{path} cannot be read: there is no such file.")
     questions: dict[str, BenchmarkQuestion] = {}
-    faults = []
+    errors = []
     for number, line in numbered_lines(read_text(file))[:limit]:
         try:
-            question = _question(_parsed(line), number, file.parent)
+            question = _question(_parsed(line), number, file.parent, folder)
             if question.id in questions:
                 raise DataError(f"'id': another question has {question.id!r} too.")
             questions[question.id] = question
         except DataError as error:
-            faults.append(f"line {number}: {error}")
-    if faults:
-        raise fault_list(str(path), faults)
+            errors.append(f"line {number}: {error}")
+    if errors:
+        raise DataListError.of(str(path), errors)
     if not questions:
         raise DataError(f"{path} holds no questions.")
     return Benchmark(
@@ -66,7 +66,7 @@ def load_question_file(path: Path, limit: int | None) -> Benchmark:
 
 
 def _parsed(line: str) -> _Line:
-    value = parsed(line)
+    value = parse_json(line)
     if not isinstance(value, dict):
         raise DataError(f"it must be an object in braces, not {json.dumps(value)[:40]}.")
     try:
@@ -90,7 +90,7 @@ def _problem(error: ValidationError) -> str:
     return f"{key!r}: {first['msg']} (it is {shown})."
 
 
-def _question(line: _Line, number: int, folder: Path) -> BenchmarkQuestion:
+def _question(line: _Line, number: int, base: Path, folder: Path) -> BenchmarkQuestion:
     question, choices = line.question, tuple(line.choices)
     if not choices and line.answer_type in (None, "choice"):
         question, choices = split_choices(question)
@@ -104,7 +104,7 @@ def _question(line: _Line, number: int, folder: Path) -> BenchmarkQuestion:
     return BenchmarkQuestion(
         id=line.id or str(number),
         question=question,
-        images=tuple(_image(image, folder) for image in images),
+        images=tuple(_image(image, base, folder) for image in images),
         answers=tuple(_letter(answer, choices) if choices else answer for answer in answers),
         choices=choices,
         answer_type=answer_type,
@@ -121,17 +121,18 @@ def _letter(answer: str, choices: tuple[str, ...]) -> str:
     raise DataError(f"'answers': {answer!r} is neither one of the choices nor the letter of one.")
 
 
-def _image(reference: str, folder: Path) -> str:
-    """Return an absolute path; a web address or data URI as it is."""
-    beside = existing_file(folder / reference) or existing_file(reference)
+def _image(reference: str, base: Path, folder: Path) -> str:
+    """Return an absolute path, or a web address as it is."""
+    beside = existing_file(base / reference) or existing_file(reference)
     if beside is not None:
         return str(beside.resolve())
     try:
-        if reference_scheme(reference) in {"http", "https", "data"}:
-            return reference
-        found = local_path(reference)
+        found = image_reference(reference, folder)
+        if found.startswith(("http://", "https://")):
+            return found
+        file = existing_file(local_path(found))
     except ImageError as error:
         raise DataError(f"'images': {error}") from error
-    if existing_file(found):
-        return str(found)
-    raise DataError(f"'images': there is no file {describe(str(folder / reference))}.")
+    if file is None:
+        raise DataError(f"'images': there is no file {describe(str(base / reference))}.")
+    return str(file)

@@ -1,35 +1,37 @@
-"""What a strategy said to a question, as it is stored and written to files."""
+"""The results of an evaluation: a record for each question and strategy, counted and scored."""
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from typing_extensions import TypedDict
 
-from ...models.images.sources import read_reference
+from ...nodes.model_call import accept_rate
 from ...nodes.state import Fallback, MAIInput, ModelCall, Route
-from ..question import BenchmarkQuestion
+from ..metrics import score
+from ..question import Benchmark, BenchmarkQuestion
 
-_CODE = ("answers", "nodes", "graph")
+QUESTIONS_FILE = "questions.jsonl"
+RESULTS_FILE = "results.jsonl"
+SUMMARY_FILE = "summary.json"
+
+# Two calls of one style on one question differ in what is transferred, or in having a draft model.
+_DISTINCT = ("input_tokens", "text", "drafted_tokens")
 
 
 class Result(TypedDict):
-    """One strategy's run on one question.
+    """One strategy's run on one question, a line of `results.jsonl`.
 
     Attributes:
         id: The question's id.
         strategy: The strategy's name; with sparse transfer, a `Variant`'s.
         answer: What the run returned; None if it failed.
-        text: What the model wrote that the answer stands on; metrics read it. None if it failed.
+        text: The model output that the answer stands on; metrics read it. None if it failed.
         route: How far the run went; None if it failed.
-        fallback: What stood in for the answer, as in the graph's output.
-        calls: Every model call. Their seconds are those of the evaluation, with other calls beside
-            them; only timed runs measure.
-        error: What failed, in one sentence: the run, or one of its calls. Such a result is not
+        fallback: Whose answer it is where the last step abstained, as in the graph's output.
+        calls: Every model call, without `cached`. Their seconds are those that they took when they
+            were made, with other calls beside them; only timed runs measure.
+        error: Why the run or one of its calls failed, in one sentence. Such a result is not
             scored, and the next evaluation tries again.
     """
 
@@ -44,7 +46,7 @@ class Result(TypedDict):
 
 
 def graph_input(question: BenchmarkQuestion) -> MAIInput:
-    """A question as every strategy's graph takes it."""
+    """Return a question as every strategy's graph takes it."""
     return {
         "question": question.question,
         "images": list(question.images),
@@ -53,101 +55,118 @@ def graph_input(question: BenchmarkQuestion) -> MAIInput:
     }
 
 
-def finished(question_id: str, strategy: str, output: Mapping[str, Any]) -> Result:
-    """The result of a run that came to its end.
+async def answered(graph: Any, question_id: str, strategy: str, given: MAIInput) -> Result:
+    """Run a strategy's graph on a question; a failure is a result too.
 
     Args:
-        question_id: What was asked.
-        strategy: Who was asked.
-        output: What the graph returned.
+        graph: The strategy's graph.
+        question_id: Names the question.
+        strategy: Names the strategy.
+        given: The question, as `graph_input` returns it.
     """
+    try:
+        output: Mapping[str, Any] = await graph.ainvoke(given)
+    except Exception as error:  # noqa: BLE001  it is reported, and the others continue
+        return {
+            "id": question_id,
+            "strategy": strategy,
+            "answer": None,
+            "text": None,
+            "route": None,
+            "fallback": None,
+            "calls": [],
+            "error": " ".join(str(error).split()) or type(error).__name__,
+        }
     errors = [f"{call['error']}".rstrip(".") + "." for call in output["calls"] if call["error"]]
     return {
         "id": question_id,
         "strategy": strategy,
         "answer": output["answer"],
-        "text": _standing_text(strategy, output),
+        "text": _answering_text(strategy, output),
         "route": output["route"],
         "fallback": output["fallback"],
-        "calls": list(output["calls"]),
+        "calls": [_without_cached(call) for call in output["calls"]],
         "error": " ".join(errors) or None,
     }
 
 
-def failed(question_id: str, strategy: str, error: object) -> Result:
-    """The result of a run that returned nothing."""
-    return {
-        "id": question_id,
-        "strategy": strategy,
-        "answer": None,
-        "text": None,
-        "route": None,
-        "fallback": None,
-        "calls": [],
-        "error": " ".join(str(error).split()) or type(error).__name__,
-    }
-
-
 def failures(results: Iterable[Result]) -> list[Result]:
-    """The results that say what failed."""
+    """Return the results that say what failed."""
     return [result for result in results if result["error"] is not None]
 
 
-def question_key(question: BenchmarkQuestion) -> str:
-    """What a result depends on beside the settings of the evaluation, hashed.
-
-    Two questions with the same text, pictures and choices have the same results. So does code that
-    reads answers in the same way: after a change of it, results are made anew from stored calls.
-
-    Raises:
-        ImageError: A picture cannot be read.
-    """
-    return _hashed([_asked(question), _code_hash()])
-
-
-def question_content(question: BenchmarkQuestion) -> str:
-    """What is asked, hashed: text, choices, type and pictures, but neither id nor answers.
-
-    Raises:
-        ImageError: A picture cannot be read.
-    """
-    return _hashed(_asked(question))
+def count_calls(results: Iterable[Result]) -> dict[str, int]:
+    """Count the distinct model calls that succeeded, by role and style ("small direct")."""
+    distinct = {
+        (call["role"], call["style"], result["id"], *map(call.get, _DISTINCT))
+        for result in results
+        for call in result["calls"]
+        if call["error"] is None
+    }
+    kinds = sorted(f"{role} {style}" for role, style, *_ in distinct)
+    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def _asked(question: BenchmarkQuestion) -> dict[str, Any]:
+def failed_calls(results: Iterable[Result]) -> list[dict[str, str]]:
+    """List the model calls that failed, once each: the question's id, role, style and error."""
+    found = {
+        (result["id"], call["role"], call["style"], call["error"])
+        for result in results
+        for call in result["calls"]
+        if call["error"] is not None
+    }
+    return [dict(zip(("id", "role", "style", "error"), one, strict=True)) for one in sorted(found)]
+
+
+def accept_rates(results: Sequence[Result]) -> dict[str, float]:
+    """Return which share of the draft tokens is in the outputs, by strategies that have drafts."""
+    rates = {
+        name: accept_rate(
+            call for one in results if one["strategy"] == name for call in one["calls"]
+        )
+        for name in dict.fromkeys(result["strategy"] for result in results)
+    }
+    return {name: rate for name, rate in rates.items() if rate is not None}
+
+
+def texts(results: Iterable[Result], strategy: str) -> dict[str, str]:
+    """Return a strategy's outputs by question id; failed results have none."""
     return {
-        **graph_input(question),
-        "images": [_content_hash(image) for image in question.images],
+        result["id"]: result["text"]
+        for result in results
+        if result["strategy"] == strategy and result["error"] is None and result["text"] is not None
     }
 
 
-def _hashed(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def summarize(benchmark: Benchmark, results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Score every strategy, as `summary.json` holds it; failed results are not among them."""
+    return [
+        {"strategy": strategy, **asdict(figure), "group": dict(figure.group)}
+        for strategy in dict.fromkeys(result["strategy"] for result in results)
+        for figure in score(benchmark, texts(results, strategy))
+    ]
 
 
-@cache
-def _content_hash(reference: str) -> str:
-    return hashlib.sha256(read_reference(reference, allow_fetch=False)).hexdigest()
+def question_record(question: BenchmarkQuestion) -> dict[str, Any]:
+    """Return a question as `questions.jsonl` holds it."""
+    return asdict(question) | {"group": dict(question.group)}
 
 
-@cache
-def _code_hash() -> str:
-    root = Path(str(files(__package__.split(".", maxsplit=1)[0])))
-    digest = hashlib.sha256()
-    for room in _CODE:
-        for path in sorted((root / room).glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _without_cached(call: ModelCall) -> ModelCall:
+    """Return a call as it was when it was made: equal evaluations have equal files."""
+    own: Any = {key: value for key, value in call.items() if key != "cached"}
+    kept: ModelCall = own
+    return kept
 
 
-def _standing_text(strategy: str, output: Mapping[str, Any]) -> str:
-    """The output that the answer was read from, whole."""
-    texts = {f"{call['role']}_{call['style']}": call["text"] for call in output["calls"]}
+def _answering_text(strategy: str, output: Mapping[str, Any]) -> str:
+    """Return the whole output that the answer was read from."""
+    outputs = {f"{call['role']}_{call['style']}": call["text"] for call in output["calls"]}
     fallback = output["fallback"]
-    if fallback in texts:
-        return str(texts[fallback])
+    if fallback in outputs:
+        return str(outputs[fallback])
     if fallback is not None:  # the raw text of some call
         return str(output["answer"])
     if strategy.partition(":")[0] == "mai" and output["route"] != "transferred":
-        return str(texts["large_direct"])
+        return str(outputs["large_direct"])
     return str(output["calls"][-1]["text"])

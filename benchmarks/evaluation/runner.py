@@ -1,211 +1,336 @@
-"""Puts a benchmark's questions to strategies, several at a time, and keeps every result."""
+"""An evaluation: a benchmark, a pair and strategies in; a folder of results out."""
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ...configs import ConfigError, PromptsConfig
 from ...models.images import ImageError
+from ...models.pairs import Pair
+from ...nodes.call_cache import CallCache, Value
 from ...nodes.state import MAIInput
-from ..question import BenchmarkQuestion
-from .call_seconds import Seconds, call_seconds
-from .call_store import CallStore
-from .pace import Pace
-from .results import Result, failed, finished, graph_input, question_key
+from ..metrics import check_scoring
+from ..question import Benchmark, BenchmarkQuestion
+from ..records import write_json, write_lines
+from .results import (
+    QUESTIONS_FILE,
+    RESULTS_FILE,
+    SUMMARY_FILE,
+    Result,
+    answered,
+    failed_calls,
+    graph_input,
+    question_record,
+    summarize,
+)
+from .store import EvaluationStore, current_question, question_key
+from .variants import strategy_graph, with_sweep
 
-Graphs = Mapping[str, Any]
-OnProgress = Callable[["Progress"], None]
+if TYPE_CHECKING:
+    from .ray import RayReplicas
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress(Pace):
-    """How far an evaluation is, at the moment that a result came.
+@dataclass(slots=True)
+class Pace:
+    """How far and how fast a measurement is.
 
     Attributes:
-        result: The result.
+        total: Results that there will be.
+        done: Results so far, those of former runs included.
+        fresh: Those of them that this run made.
     """
 
-    result: Result
+    total: int
+    done: int = 0
+    fresh: int = 0
+    _first: float = 0.0
+
+    def advance(self, *, fresh: bool = True) -> None:
+        """Count a result."""
+        self.done += 1
+        self.fresh += fresh
+        if fresh and self.fresh == 1:  # the time to load models is no part of the rate
+            self._first = time.monotonic()
+
+    @property
+    def rate(self) -> float:
+        """Fresh results per second, since the first one."""
+        seconds = time.monotonic() - self._first
+        return (self.fresh - 1) / seconds if self.fresh > 1 and seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the end, at this rate; None before there is a rate."""
+        return (self.total - self.done) / self.rate if self.rate else None
+
+
+OnResult = Callable[[Pace, Result], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A strategy on questions that are the same but for their ids.
+class Work:
+    """A question, and the strategies that have no result on it yet.
 
     Attributes:
-        strategy: The strategy's name.
-        questions: The questions; the first is asked.
-        key: What the result depends on, hashed; equal for all strategies on these questions.
+        key: What results depend on, hashed.
+        question_id: Names the question; of equal ones, the first.
+        given: The question, as graphs take it.
+        strategies: Names of strategies.
     """
 
-    strategy: str
-    questions: tuple[BenchmarkQuestion, ...]
     key: str
+    question_id: str
+    given: MAIInput
+    strategies: list[str]
 
 
-class OnResult(Protocol):
-    """Takes a run's result; `fresh` says whether it took any time to speak of."""
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of some strategies of a question.
 
-    def __call__(self, run: Run, result: Result, *, fresh: bool) -> None:
-        """Take it."""
-        ...
+    Attributes:
+        key: The question's key.
+        results: The results.
+        calls: Calls that are not stored yet.
+    """
+
+    key: str
+    results: list[Result]
+    calls: Mapping[str, Value] = field(default_factory=dict)
 
 
-class Engine(Protocol):
-    """Makes runs in another place than this process."""
-
-    async def run(self, waiting: Sequence[Run], on_result: OnResult) -> None:
-        """Make all runs, and tell each result as it comes."""
-        ...
+Engine = Callable[[Sequence[Work]], AsyncGenerator[Done]]
+"""Runs strategies on questions, in this process or in others, and yields what is done."""
 
 
-class Runner:
-    """Runs graphs whose models are stored; what the store holds already is not run again."""
+class StrategyGraphs:
+    """The graphs of some strategies over one cache of calls."""
 
     def __init__(
-        self,
-        graphs: Graphs,
-        store: CallStore,
-        *,
-        concurrency: int = 8,
-        on_progress: OnProgress = lambda _: None,
-        engine: Engine | None = None,
+        self, pair: Pair, strategies: Sequence[str], prompts: PromptsConfig, cache: CallCache
     ) -> None:
-        """Set up.
+        """Build the graphs.
 
         Args:
-            graphs: Each strategy's graph, by name, made with `StoredModel`s.
-            store: Keeps the results.
-            concurrency: Runs at a time; engines put their calls into batches.
-            on_progress: Called with every result, also with those of former evaluations.
-            engine: Who makes the runs; None for this process.
+            pair: The models.
+            strategies: Names of strategies, with sparse transfer those of a `Variant`.
+            prompts: The wording.
+            cache: Where calls are looked up and stored.
         """
-        self._graphs = graphs
-        self._store = store
-        self._concurrency = concurrency
-        self._on_progress = on_progress
-        self._engine = engine
-        self._results: list[Result] = []
-        self._done = 0
-        self._fresh = 0
-        self._total = 0
-        self._first = 0.0
+        own = with_sweep(pair, strategies)
+        self._graphs = {
+            name: strategy_graph(name, own, prompts, cache=cache) for name in strategies
+        }
 
-    async def run(self, questions: Sequence[BenchmarkQuestion]) -> list[Result]:
-        """Ask everything that has no result yet.
+    async def run(self, work: Work, strategy: str) -> Result:
+        """Run one strategy on a question."""
+        # A task of its own: what a run sets in its context is not for the next one.
+        return await asyncio.create_task(self._run(work, strategy))
 
-        Failures are results too; cancelled, it leaves all that was answered in the store.
-
-        Returns:
-            A result for each question and strategy, in the questions' order; of strategies that
-            only former evaluations asked, those that the store holds.
-
-        Raises:
-            StoreError: Answers cannot be stored any more; no call is made after the first such one.
-        """
-        self._results, self._done, self._fresh = [], 0, 0
-        self._total = len(questions) * len(self._graphs)
-        waiting: list[Run] = []
-        others = [name for name in self._store.strategies() if name not in self._graphs]
-        for run in await asyncio.to_thread(self._plan, questions, [*self._graphs, *others]):
-            known: Any = self._store.result(run.strategy, run.key)
-            if run.strategy in others:
-                if known is not None:
-                    self._keep(run, known)
-            elif known is None:
-                waiting.append(run)
-            else:
-                self._report(run, known, fresh=False)
-        if self._engine is not None:
-            await self._engine.run(waiting, self._finish)
-        else:
-            await self._work_together(waiting)
-        place = {question.id: number for number, question in enumerate(questions)}
-        order = {name: number for number, name in enumerate([*self._graphs, *others])}
-        return sorted(self._results, key=lambda one: (place[one["id"]], order[one["strategy"]]))
-
-    def _plan(self, questions: Sequence[BenchmarkQuestion], strategies: Sequence[str]) -> list[Run]:
-        """Every strategy on every distinct question, a question's strategies one after the other.
-
-        So prompts with the same beginning come close together, for the engines' prefix caches.
-        """
-        distinct: dict[str, list[BenchmarkQuestion]] = {}
-        for question in questions:
-            try:
-                key = question_key(question)
-            except ImageError:
-                key = f"unreadable {question.id}"  # the run itself says what is wrong
-            distinct.setdefault(key, []).append(question)
-        return [
-            Run(strategy, tuple(same), key)
-            for key, same in distinct.items()
-            for strategy in strategies
-        ]
-
-    async def _work_together(self, waiting: Sequence[Run]) -> None:
-        runs = iter(waiting)
-        try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._concurrency, len(waiting))):
-                    workers.create_task(self._work(runs))
-        except ExceptionGroup as group:  # what stopped one of them has stopped all
-            raise group.exceptions[0] from None
-
-    async def _work(self, runs: Iterator[Run]) -> None:
-        for run in runs:
-            question = run.questions[0]
-            graph = self._graphs[run.strategy]
-            result = await answered(graph, question.id, run.strategy, graph_input(question))
-            self._finish(run, result, fresh=True)
-
-    def _finish(self, run: Run, result: Result, *, fresh: bool) -> None:
-        if self._store.fault is not None:  # to the run, this was a model that failed
-            raise self._store.fault
-        if result["error"] is None:
-            self._store.add_result(run.strategy, run.key, result)
-        self._report(run, result, fresh=fresh)
-
-    def _report(self, run: Run, result: Result, *, fresh: bool) -> None:
-        for own in self._keep(run, result):
-            self._done += 1
-            self._fresh += fresh
-            if self._fresh == 1 and fresh:
-                self._first = time.monotonic()
-            seconds = time.monotonic() - self._first if self._fresh else 0.0
-            self._on_progress(
-                Progress(
-                    result=own,
-                    done=self._done,
-                    fresh=self._fresh,
-                    total=self._total,
-                    seconds=seconds,
-                )
-            )
-
-    def _keep(self, run: Run, result: Result) -> list[Result]:
-        """The result, once for each question that is the same."""
-        kept: list[Result] = [{**result, "id": question.id} for question in run.questions]
-        self._results += kept
-        return kept
+    async def _run(self, work: Work, strategy: str) -> Result:
+        current_question.set(work.key)
+        return await answered(self._graphs[strategy], work.question_id, strategy, work.given)
 
 
-async def answered(graph: Any, question_id: str, strategy: str, given: MAIInput) -> Result:
-    """What a graph says to a question; its calls have the seconds that they took when made.
+async def run_here(
+    works: Sequence[Work], graphs: StrategyGraphs, concurrency: int
+) -> AsyncGenerator[Done]:
+    """Run strategies in this process; closed, nothing continues.
+
+    A question's strategies come one after the other, so that prompts with the same beginning are
+    close together, for prefix caches.
 
     Args:
-        graph: A strategy's graph, made with `StoredModel`s.
-        question_id: Names the question.
-        strategy: Names the graph.
-        given: The question.
+        works: What to run.
+        graphs: The strategies.
+        concurrency: Runs at a time; engines put their calls into batches.
     """
-    seconds: Seconds = {}
-    call_seconds.set(seconds)
+    waiting = iter([(work, name) for work in works for name in work.strategies])
+    done: asyncio.Queue[Done] = asyncio.Queue()
+
+    async def work_on() -> None:
+        for work, name in waiting:
+            done.put_nowait(Done(work.key, [await graphs.run(work, name)]))
+
+    workers = [asyncio.create_task(work_on()) for _ in range(concurrency)]
     try:
-        output = await graph.ainvoke(given)
-    except Exception as error:  # noqa: BLE001  it is reported, and the others go on
-        return failed(question_id, strategy, error)
-    result = finished(question_id, strategy, output)
-    for call in result["calls"]:
-        call["seconds"] = seconds.get((call["role"], call["style"]), call["seconds"])
-    return result
+        for _ in range(sum(len(work.strategies) for work in works)):
+            yield await done.get()
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came of one evaluation.
+
+    Attributes:
+        results: A result for each question and strategy, strategies of former evaluations in the
+            same folder included.
+        summary: What `summary.json` holds.
+        models: What tells the two models from others, by role.
+        calls_made: Model calls and attention passes that this evaluation made.
+    """
+
+    results: list[Result]
+    summary: list[dict[str, Any]]
+    models: Mapping[str, dict[str, Any]]
+    calls_made: int
+
+
+def evaluate(
+    benchmark: Benchmark,
+    pair: Pair,
+    strategies: Sequence[str],
+    folder: Path,
+    *,
+    prompts: PromptsConfig | None = None,
+    concurrency: int = 8,
+    replicas: "RayReplicas | None" = None,
+    on_stored: Callable[[int], None] = lambda _: None,
+    on_result: OnResult = lambda *_: None,
+) -> Evaluation:
+    """Run what has no result yet, score it, and write the folder's files.
+
+    Args:
+        benchmark: The questions.
+        pair: The models.
+        strategies: Names of strategies, with sparse transfer those of a `Variant`.
+        folder: Holds the store of calls, and gets the files. It belongs to one benchmark, pair
+            and wording for good, and its files never hold less than before.
+        prompts: The wording; None for the pair's.
+        concurrency: Runs at a time; on Ray, in each replica.
+        replicas: Who runs instead of this process; made of the same pair.
+        on_stored: Called once, with the number of calls that are stored already.
+        on_result: Called with every result.
+
+    Raises:
+        ConfigError: The folder belongs to another evaluation, has results of questions that are
+            not asked now, is in use, or cannot be written; a strategy is unknown; the extra
+            `benchmarks` is not installed; or there is no room for the replicas.
+        ModelError: A model's weights cannot be found.
+    """
+    wording = pair.prompts if prompts is None else prompts
+    check_scoring(benchmark)
+    with EvaluationStore(folder) as store:
+        models = store.claim(benchmark, pair, wording)
+        _check_all_asked(folder, benchmark)
+        on_stored(store.count())
+        # A strategy that cannot be had is known before anything starts.
+        graphs = StrategyGraphs(pair, strategies, wording, store)
+        engine: Engine = partial(run_here, graphs=graphs, concurrency=concurrency)
+        if replicas is not None:
+            from .ray import run_on_ray
+
+            engine = partial(
+                run_on_ray,
+                replicas=replicas,
+                models=models,
+                strategies=strategies,
+                prompts=wording,
+                concurrency=concurrency,
+                store=store,
+            )
+        run = run_strategies(benchmark.questions, strategies, store, engine, on_result)
+        results = asyncio.run(run)
+        summary = summarize(benchmark, results)
+        write_lines(folder / QUESTIONS_FILE, map(question_record, benchmark.questions))
+        write_lines(folder / RESULTS_FILE, results)
+        write_json(folder / SUMMARY_FILE, summary)
+        made = store.stored + len(failed_calls(results))
+        return Evaluation(results, summary, models, made)
+
+
+async def run_strategies(
+    questions: Sequence[BenchmarkQuestion],
+    strategies: Sequence[str],
+    store: EvaluationStore,
+    engine: Engine,
+    on_result: OnResult = lambda *_: None,
+) -> list[Result]:
+    """Run strategies on questions, and store every result; what is stored is not run again.
+
+    Failures are results too, but not stored. Cancelled, all that was answered stays in the store.
+
+    Args:
+        questions: The questions; equal ones are run once.
+        strategies: Names of strategies.
+        store: Where results are, and where calls of the engine are put.
+        engine: Who runs them.
+        on_result: Called with every result, also with those of former evaluations.
+
+    Returns:
+        A result for each question and strategy, in the questions' order; of strategies that only
+        former evaluations ran, those that the store holds.
+
+    Raises:
+        StoreError: Answers cannot be stored any more; no call is made after the first such one.
+    """
+    names = list(dict.fromkeys([*strategies, *store.strategies()]))
+    same = await asyncio.to_thread(_distinct, questions)
+    pace, results = Pace(len(questions) * len(strategies)), []
+
+    def keep(key: str, result: Result, *, fresh: bool) -> None:
+        for question in same[key]:
+            own: Result = {**result, "id": question.id}
+            results.append(own)
+            if result["strategy"] in strategies:
+                pace.advance(fresh=fresh)
+                on_result(pace, own)
+
+    works = []
+    for key, equal in same.items():
+        known = {name: store.result(name, key) for name in names}
+        for result in known.values():
+            if result is not None:
+                keep(key, result, fresh=False)
+        missing = [name for name in strategies if known[name] is None]
+        if missing:
+            works.append(Work(key, equal[0].id, graph_input(equal[0]), missing))
+    async with aclosing(engine(works)) as made:
+        async for done in made:
+            store.add_calls(done.key, done.calls)
+            for result in done.results:
+                if store.problem is not None:  # to the run, this was a model that failed
+                    raise store.problem
+                if result["error"] is None:
+                    store.add_result(done.key, result)
+                keep(done.key, result, fresh=True)
+    place = {question.id: number for number, question in enumerate(questions)}
+    return sorted(results, key=lambda one: (place[one["id"]], names.index(one["strategy"])))
+
+
+def _distinct(questions: Iterable[BenchmarkQuestion]) -> dict[str, list[BenchmarkQuestion]]:
+    """Return questions that are the same but for their ids, by their keys."""
+    same: dict[str, list[BenchmarkQuestion]] = {}
+    for question in questions:
+        try:
+            key = question_key(question)
+        except ImageError:
+            key = f"unreadable {question.id}"  # the run itself says what is wrong
+        same.setdefault(key, []).append(question)
+    return same
+
+
+def _check_all_asked(folder: Path, benchmark: Benchmark) -> None:
+    """Make sure that no result of a finished evaluation would be lost from the files."""
+    try:
+        lines = (folder / QUESTIONS_FILE).read_text(encoding="utf-8").split("\n")
+        before = {json.loads(line)["id"] for line in lines if line}
+    except (OSError, ValueError, KeyError, TypeError):  # nothing that could be lost
+        return
+    left_out = before - {question.id for question in benchmark.questions}
+    if left_out:
+        raise ConfigError(
+            f"The folder {str(folder)!r} holds results of {len(before)} questions, and "
+            f"{len(left_out)} of them are not asked now: ask them too (leave --limit out or raise "
+            "it, with the same --split and --data), or name another folder with --out."
+        )

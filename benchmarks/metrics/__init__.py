@@ -1,8 +1,7 @@
 """Scores of a benchmark under named protocols, side by side."""
 
-from .scores import PROTOCOLS, Protocol, Score
-from .scoring import METRICS, grades, missing, outcomes, score
-from .typed import Outcome
+from .grading import PROTOCOLS, Outcome, Protocol
+from .scoring import METRICS, Score, check_scoring, grades, headline, outcomes, score
 
 __all__ = [
     "METRICS",
@@ -10,8 +9,9 @@ __all__ = [
     "Outcome",
     "Protocol",
     "Score",
+    "check_scoring",
     "grades",
-    "missing",
+    "headline",
     "outcomes",
     "score",
 ]

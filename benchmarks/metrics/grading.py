@@ -1,34 +1,153 @@
 """What one output to one question is worth, by metric and protocol."""
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
+from ...answers import Answer, AnswerType, agree, parse
 from ..question import BenchmarkQuestion
-from .anls import anls
-from .letters import (
+from .open_answers import (
+    TOLERANCE,
+    anls,
+    official_open_match,
+    relaxed_match,
+    vlmevalkit_answers,
+    vlmevalkit_open_match,
+)
+from .readers import (
     LetterReader,
+    YesNo,
     exact_letter,
     lmms_letter,
     lmms_mmmu_letter,
     lmms_prefetched_letter,
     lmms_static_letter,
+    lmms_yes_no,
     mmmu_letter,
+    official_yes_no,
     vlmevalkit_letter,
+    vlmevalkit_yes_no,
+    without_thinking,
 )
-from .mmmu_open import official_open_match, vlmevalkit_open_match
-from .relaxed import relaxed_match, vlmevalkit_answers
-from .scores import Protocol
-from .thinking import without_thinking
-from .typed import is_right, is_right_within_tolerance, read
-from .yes_no import YesNo, lmms_yes_no, official_yes_no, vlmevalkit_yes_no
+
+Protocol = Literal["typed", "strict", "vlmevalkit", "lmms"]
+"""Whose reading of an output counts.
+
+typed: ours, `answers.parse` and `answers.agree`. strict: the rule of the benchmark's own script or
+paper. vlmevalkit, lmms: what VLMEvalKit and lmms-eval do, without a judge model.
+"""
+
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One figure with its 95% interval.
+
+    Attributes:
+        protocol: Whose reading of the outputs it is, one of `PROTOCOLS`.
+        metric: What is measured: "accuracy", "circular_accuracy", "precision", ...
+        value: A fraction from 0 to 1; None where nothing can be computed (no output, or a ratio
+            whose denominator is 0).
+        low: Lower end of the interval; None where there is none.
+        high: Upper end.
+        questions: How many questions it is about.
+        group: The part of the benchmark, as {"split": "random"}; empty for all of it.
+    """
+
+    protocol: str
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    questions: int
+    group: Mapping[str, str] = field(default_factory=dict)
+
 
 Grade = Callable[[BenchmarkQuestion, str], float | None]
 """From 0 (wrong) to 1 (right); None where the protocol leaves the question out."""
 
 Rules = Mapping[Protocol, Grade]
 
+_NUMBER = re.compile(
+    r"[-+\u2212]?[$€£]?\d[\d.,]*%?(?: (?:thousand|million|billion|trillion))?", re.IGNORECASE
+)
+
+Outcome = Literal["right", "wrong", "unread", "empty"]
+"""What became of one question: unread is an output in which no answer of its type is found."""
+
+
+def read(question: BenchmarkQuestion, text: str) -> Answer:
+    """Read an output as an answer of the question's type, or as an abstention."""
+    return parse(text, question.answer_type, question.choices, question.question)
+
+
+def is_right(question: BenchmarkQuestion, text: str) -> bool:
+    """Whether an output says one of the accepted answers. An abstention does not."""
+    return any(_same(question, text, answer) for answer in question.answers)
+
+
+def outcome(question: BenchmarkQuestion, text: str, *, right: bool) -> Outcome:
+    """Return what became of a question.
+
+    Args:
+        question: The question.
+        text: The output.
+        right: Whether the output is right by the benchmark's rule for typed answers.
+    """
+    if not text.strip():
+        return "empty"
+    if right:
+        return "right"
+    return "unread" if read(question, text).value is None else "wrong"
+
+
+def is_right_within_tolerance(question: BenchmarkQuestion, text: str) -> bool:
+    """`is_right` with numbers that may be 5% off, but for years and whole numbers like them."""
+    return is_right(question, text) or any(
+        _within(question, text, answer) for answer in question.answers
+    )
+
+
+def _same(question: BenchmarkQuestion, text: str, answer: str) -> bool:
+    if question.answer_type == "choice":
+        return read(question, text).value == answer
+    return any(
+        agree(*(parse(words, kind, (), question.question) for words in (text, answer))) == "agree"
+        for kind in _kinds(question, answer)
+    )
+
+
+def _kinds(question: BenchmarkQuestion, answer: str) -> list[AnswerType]:
+    """Return what to read an output as: what the question wants, and what the accepted answer is.
+
+    "It is wet, yes" and "The income is 1,234." are the texts "yes" and "1234" only to someone who
+    knows that a yes or a number is wanted, which questions do not always tell.
+    """
+    kinds: list[AnswerType] = [question.answer_type]
+    if question.answer_type == "short_text" and answer.strip().lower() in ("yes", "no"):
+        kinds = ["yes_no"]
+    elif question.answer_type == "short_text" and _NUMBER.fullmatch(answer.strip()):
+        kinds.append("number")
+    elif parse(answer, question.answer_type, (), question.question).value is None:
+        kinds.append("short_text")
+    return kinds
+
+
+def _within(question: BenchmarkQuestion, text: str, answer: str) -> bool:
+    stated, right = (parse(words, "number", (), question.question) for words in (text, answer))
+    if not isinstance(stated.value, float) or not isinstance(right.value, float):
+        return False
+    if not right.value or (right.value.is_integer() and 1000 <= right.value <= 2100):
+        return False
+    if stated.unit and right.unit and stated.unit != right.unit:
+        return False
+    return abs(stated.value - right.value) <= TOLERANCE * abs(right.value)
+
 
 def typed_yes_no(question: BenchmarkQuestion, text: str) -> YesNo | None:
-    """Our reading of an output as yes or no."""
+    """Read an output as yes or no, by our own rules."""
     match read(question, text).value:
         case True:
             return "yes"
@@ -46,12 +165,12 @@ YES_NO: Mapping[Protocol, Callable[[BenchmarkQuestion, str], YesNo | None]] = {
 
 
 def typed(question: BenchmarkQuestion, text: str) -> float:
-    """1 where we read one of the accepted answers."""
+    """Grade 1 where we read one of the accepted answers."""
     return float(is_right(question, text))
 
 
 def exact(question: BenchmarkQuestion, text: str) -> float:
-    """1 for an accepted answer or its letter, but for case, outer blanks and a stop at the end."""
+    """Grade 1 for an accepted answer or its letter, but for case, outer blanks and a final stop."""
     said = text.strip().rstrip(".").lower()
     return float(said in {answer.strip().rstrip(".").lower() for answer in question.answers})
 
@@ -95,7 +214,7 @@ def _strict_real_world(question: BenchmarkQuestion, text: str) -> float | None:
 
 
 def _unread(grade: Grade) -> Rules:
-    """Outputs in which no answer is found, by the rule for typed answers that grades them."""
+    """Find outputs in which no answer is found, by the rule for typed answers that grades them."""
     return {
         "typed": lambda question, text: float(
             read(question, text).value is None and not grade(question, text)

@@ -1,29 +1,46 @@
 """From the outputs on a benchmark to its figures: paired by question id, part by part."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 
-from ..question import Benchmark, BenchmarkQuestion
-from .circular import circular_grades
-from .grading import RULES, YES_NO
-from .intervals import share_interval
+from ...configs import ConfigError
+from ..question import ROTATION, Benchmark, BenchmarkQuestion
+from ..statistics import proportion_interval
+from .grading import RULES, YES_NO, Outcome, Protocol, Score, outcome
 from .pope import pope_scores
-from .scores import Protocol, Score
-from .typed import Outcome, outcome
-from .yes_no import YesNo
+from .readers import YesNo
 
 METRICS = (*RULES, "pope")
 _PACKAGES = ("rapidfuzz", "scipy")
 _IN_CIRCLES = {"accuracy", "static_accuracy"}
 
+_HEADLINES = {"pope": "f1", "infovqa": "anls", "chartqa": "relaxed_accuracy"}
+
 Grades = dict[str, float]
 
 
-def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
-    """All figures of a benchmark, under every protocol that has them.
+def headline(metric: str) -> str:
+    """Return the figure that the paper's tables show of a benchmark with this metric."""
+    return _HEADLINES.get(metric, "accuracy")
 
-    Questions without a text are left out of every figure (`missing` names them); texts for other
-    ids are not looked at.
+
+def check_scoring(benchmark: Benchmark) -> None:
+    """Make sure that results can be scored, before hours of calls.
+
+    Raises:
+        ConfigError: What scores need is not installed.
+    """
+    try:
+        score(benchmark, {})
+    except ModuleNotFoundError as error:
+        raise ConfigError(str(error)) from error
+
+
+def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
+    """Compute all figures of a benchmark, under every protocol that has them.
+
+    Questions without a text are left out of every figure; texts for other ids are ignored.
 
     Args:
         benchmark: The questions and the metric.
@@ -48,7 +65,7 @@ def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
 
 
 def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Grades]:
-    """What each output is worth, from 0 (wrong) to 1 (right), under each protocol.
+    """Grade each output, from 0 (wrong) to 1 (right), under each protocol.
 
     It is the question's share in the accuracy (relaxed on ChartQA); on InfographicVQA in the mean
     ANLS for all protocols but typed.
@@ -69,11 +86,11 @@ def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Gra
     if benchmark.metric == "pope":
         return {
             protocol: {
-                one.id: float(said[one.id] == _right(one))
+                one.id: float(found[one.id] == _right(one))
                 for one in benchmark.questions
-                if one.id in said
+                if one.id in found
             }
-            for protocol, said in _yes_no(benchmark, texts)
+            for protocol, found in _yes_no(benchmark, texts)
         }
     first: dict[Protocol, Grades] = {}
     for (protocol, _), graded in _figures(benchmark, texts).items():
@@ -82,7 +99,7 @@ def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Gra
 
 
 def outcomes(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[str, Outcome]:
-    """What became of each question that has a text: right, wrong, unread or empty.
+    """Return what became of each question that has a text: right, wrong, unread or empty.
 
     All but right count as wrong in the typed figures; a run that breaks shows in their numbers.
 
@@ -102,11 +119,6 @@ def outcomes(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[str, Outcom
     }
 
 
-def missing(benchmark: Benchmark, texts: Mapping[str, str]) -> list[str]:
-    """Ids of the questions without a text, in order."""
-    return [question.id for question in benchmark.questions if question.id not in texts]
-
-
 def _check(benchmark: Benchmark) -> None:
     if benchmark.metric not in METRICS:
         raise ValueError(
@@ -121,7 +133,7 @@ def _check(benchmark: Benchmark) -> None:
 
 
 def _figures(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[tuple[Protocol, str], Grades]:
-    """What each question is worth in each figure of each protocol."""
+    """Grade each question in each figure of each protocol."""
     figures: dict[tuple[Protocol, str], Grades] = {}
     for figure, rules in RULES[benchmark.metric].items():
         for protocol, grade in rules.items():
@@ -132,14 +144,14 @@ def _figures(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[tuple[Proto
             }
             if benchmark.metric == "mmbench" and figure in _IN_CIRCLES:
                 circular = f"circular_{figure}"
-                figures[protocol, circular] = circular_grades(benchmark.questions, graded)
+                figures[protocol, circular] = _circular_grades(benchmark.questions, graded)
     return figures
 
 
 def _parts(
     questions: Sequence[BenchmarkQuestion],
 ) -> list[tuple[dict[str, str], list[BenchmarkQuestion]]]:
-    """All questions, then those of each part, in the order in which the parts appear."""
+    """Return all questions, then those of each part, in the order in which the parts appear."""
     parts: dict[tuple[str, str], list[BenchmarkQuestion]] = {}
     for question in questions:
         for name in question.group.items():
@@ -150,7 +162,7 @@ def _parts(
 def _score(
     protocol: Protocol, figure: str, values: Sequence[float], group: Mapping[str, str]
 ) -> Score:
-    low, high = share_interval(values)
+    low, high = proportion_interval(values)
     return Score(
         protocol=protocol,
         metric=figure,
@@ -163,16 +175,16 @@ def _score(
 
 
 def _pope(benchmark: Benchmark, texts: Mapping[str, str]) -> Iterator[Score]:
-    for protocol, said in _yes_no(benchmark, texts):
+    for protocol, found in _yes_no(benchmark, texts):
         for group, part in _parts(benchmark.questions):
-            pairs = [(_right(one), said[one.id]) for one in part if one.id in said]
+            pairs = [(_right(one), found[one.id]) for one in part if one.id in found]
             yield from pope_scores(protocol, pairs, group)
 
 
 def _yes_no(
     benchmark: Benchmark, texts: Mapping[str, str]
 ) -> Iterator[tuple[Protocol, dict[str, YesNo | None]]]:
-    """Each protocol with what it reads in every text."""
+    """Return each protocol with what it reads in every text."""
     for protocol, reading in YES_NO.items():
         yield (
             protocol,
@@ -182,3 +194,26 @@ def _yes_no(
 
 def _right(question: BenchmarkQuestion) -> str:
     return question.answers[0].strip().lower()
+
+
+def _circular_grades(
+    questions: Sequence[BenchmarkQuestion], grades: Mapping[str, float]
+) -> dict[str, float]:
+    """Grade each question all of whose rotations are there and graded with 1 or 0.
+
+    Args:
+        questions: Questions whose ids are MMBench's indices.
+        grades: The grade of each rotation, by id.
+
+    Returns:
+        By the id of the unrotated question. Questions with a rotation that is not in the set, or
+        not graded, are left out: nothing can be said of them.
+    """
+    rotations: dict[str, list[BenchmarkQuestion]] = defaultdict(list)
+    for question in questions:
+        rotations[str(int(question.id) % ROTATION)].append(question)
+    return {
+        base: float(all(grades[one.id] == 1 for one in group))
+        for base, group in rotations.items()
+        if len(group) == len(group[0].choices) and all(one.id in grades for one in group)
+    }

@@ -1,118 +1,154 @@
-"""The cascade in figures: its routes, what transfer repaired and spoiled, accuracy and time."""
+"""What the cascade does: its routes, what transfers repaired and spoiled, and whether it pays."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from ...nodes.state import Route
-from ..estimates import Estimate, paired_difference, ratio, share
-from .evaluated import Evaluated
+from .. import statistics
+from ..statistics import Estimate
+from .evaluated import Evaluated, Frame, grade, proportion
+from .table import FEW, Cell
 
 ROUTES: tuple[Route, ...] = get_args(Route)
 
+REFERENCE = "large_reason"
 
-@dataclass(frozen=True, slots=True)
-class RouteFigures:
-    """One route of the cascade.
+Says = Literal["pays", "does not pay", "trades", "open"]
 
-    Attributes:
-        route: Its name.
-        share: Of all questions.
-        accuracy: Of the answers that came this way.
-    """
-
-    route: Route
-    share: Estimate
-    accuracy: Estimate
+POINTS_LOST = 0.01
+"""A cascade that may lose more than this against the large model's reasoning is called worse."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cascade:
-    """What the results say about the cascade.
+class Verdict:
+    """What the figures say.
 
     Attributes:
-        routes: The routes, in order.
-        agreement_wrong: How often direct answers that agree are wrong.
-        reasoned_wrong: The same of a reasoned answer that agrees with the large model's direct one.
-        help: Of the transfers, how many turned a wrong direct answer of the large model right.
-        harm: Of the transfers, how many turned a right one wrong.
-        differences: Accuracy of the cascade minus that of another strategy, paired by question.
-        times: Seconds of the cascade over those of another strategy, paired by question.
+        says: "pays", "does not pay", "trades" (faster and less accurate) or "open".
+        sentence: The same with its figures.
     """
 
-    routes: tuple[RouteFigures, ...]
-    agreement_wrong: Estimate
-    reasoned_wrong: Estimate
-    help: Estimate
-    harm: Estimate
-    differences: dict[str, Estimate]
-    times: dict[str, Estimate]
+    says: Says
+    sentence: str
 
 
-def cascade(run: Evaluated, protocol: str = "typed") -> Cascade | None:
-    """All figures of the cascade; None if it was not evaluated.
+def route_rows(run: Evaluated, protocol: str) -> Iterator[tuple[Cell, ...]]:
+    """Yield each route of the cascade.
 
     Args:
-        run: The evaluation.
+        run: The evaluation; without a cascade, there are no rows.
+        protocol: Whose reading of the outputs counts.
+
+    Yields:
+        The route; its share of all questions; its accuracy; how often its answer is wrong though
+        two answers agree; of the transfers, how many turned a wrong direct answer of the large
+        model right, and how many a right one wrong.
+    """
+    column = f"grade.{protocol}"
+    rows = run.of("mai").dropna(subset=["route", column])
+    if not len(run.of("mai")):
+        return
+    calls = run.calls_of("mai", "large", "direct")
+    before = grade(run.benchmark, calls["text"])[column].reindex(rows.index)
+    moved = (rows[column] - before)[rows["route"] == "transferred"]
+    for route in ROUTES:
+        own = rows[rows["route"] == route]
+        last: tuple[Cell, ...] = (proportion(own, own[column] < 1), None, None)
+        if route == "transferred":
+            known = moved.dropna()
+            last = (None, proportion(own, known > 0), proportion(own, known < 0))
+        yield (
+            route,
+            proportion(rows, rows["route"] == route),
+            proportion(own, own[column]),
+            *last,
+        )
+
+
+def difference(first: Frame, second: Frame, protocol: str) -> Estimate:
+    """Return the accuracy of some results minus that of others, over the questions in both.
+
+    Args:
+        first: Rows of `Evaluated.results` by question id.
+        second: The others.
         protocol: Whose reading of the outputs counts.
     """
-    results, graded = run.results.get("mai"), run.grades("mai", protocol)
-    if not results:
-        return None
-    by_route: dict[Route, list[str]] = {route: [] for route in ROUTES}
-    for one, result in results.items():
-        if result["route"] and one in graded:
-            by_route[result["route"]].append(one)
-    asked = [one for ids in by_route.values() for one in ids]
-    routes = tuple(
-        RouteFigures(
-            route,
-            share([results[one]["route"] == route for one in asked], run.clusters(asked)),
-            share([graded[one] for one in ids], run.clusters(ids)),
-        )
-        for route, ids in by_route.items()
-    )
-    helped, harmed = _transfers(run, by_route["transferred"], protocol)
-
-    def wrong(route: Route) -> Estimate:
-        ids = by_route[route]
-        return share([graded[one] < 1 for one in ids], run.clusters(ids))
-
-    others = [name for name in run.results if name != "mai"]
-    return Cascade(
-        routes=routes,
-        agreement_wrong=wrong("direct"),
-        reasoned_wrong=wrong("reasoned"),
-        help=helped,
-        harm=harmed,
-        differences={name: difference(run, "mai", name, protocol) for name in others},
-        times={name: time_ratio(run, "mai", name) for name in run.timed if name != "mai"},
-    )
-
-
-def difference(run: Evaluated, first: str, second: str, protocol: str = "typed") -> Estimate:
-    """Accuracy of one strategy minus another's, over the questions that both answered."""
-    one, two = run.grades(first, protocol), run.grades(second, protocol)
-    ids = [name for name in one if name in two]
-    return paired_difference([one[name] - two[name] for name in ids], run.clusters(ids))
+    column = f"grade.{protocol}"
+    gaps = (first[column] - second[column]).reindex(first.index).dropna()
+    return statistics.paired_difference(gaps.tolist(), first["image"][gaps.index].tolist())
 
 
 def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:
-    """Seconds of one strategy over another's, over evaluated questions both were timed on."""
-    one, two = run.timed.get(first, {}), run.timed.get(second, {})
-    ids = [name for name in one if name in two and name in run.questions]
-    return ratio([one[name] for name in ids], [two[name] for name in ids], run.clusters(ids))
+    """Return a strategy's seconds over another's, over evaluated questions both were timed on."""
+    both = run.seconds.reindex(columns=list(dict.fromkeys([first, second]))).dropna()
+    both = both[both.index.isin(run.questions)]
+    images = [run.questions[one].images or (one,) for one in both.index]
+    return statistics.ratio(both[first].tolist(), both[second].tolist(), images)
 
 
-def _transfers(run: Evaluated, ids: Sequence[str], protocol: str) -> tuple[Estimate, Estimate]:
-    """How many of the transfers helped, and how many harmed."""
-    before = run.grade_texts(
-        {one: call["text"] for one, call in run.calls("mai", "large", "direct").items()}, protocol
+def verdict(run: Evaluated, protocol: str) -> Verdict | None:
+    """Judge whether a run's cascade pays; None if it was not evaluated."""
+    if not len(run.of("mai")):
+        return None
+    gap = difference(run.of("mai"), run.of(REFERENCE), protocol)
+    return judge(gap, time_ratio(run, "mai", REFERENCE))
+
+
+def judge(gap: Estimate, time: Estimate) -> Verdict:
+    """Judge whether the cascade pays, against the large model's own reasoning.
+
+    Args:
+        gap: Its accuracy minus that of the large model's reasoning.
+        time: Its seconds over those of the large model's reasoning.
+    """
+    if gap.value is None:
+        return Verdict(
+            "open",
+            f"Whether the cascade pays is open: {REFERENCE} was not evaluated beside it "
+            f"(--strategy {REFERENCE}).",
+        )
+    interval = "" if gap.low is None else f" ({_points(gap.low)} to {_points(gap.high)})"
+    accuracy = (
+        f"Against {REFERENCE}, the cascade's accuracy differs by {_points(gap.value)} points"
+        f"{interval} on {_measured_on(gap)}"
     )
-    after = run.grades("mai", protocol)
-    both = [one for one in ids if one in before]
-    clusters = run.clusters(both)
-    return (
-        share([before[one] < after[one] for one in both], clusters),
-        share([before[one] > after[one] for one in both], clusters),
-    )
+    if time.value is None:
+        return Verdict("open", f"{accuracy}. What it saves is open: time both with --timed.")
+    interval = "" if time.low is None else f" ({time.low:.2f} to {time.high:.2f})"
+    pace = f"it takes {time.value:.2f}{interval} of the time on {_measured_on(time)}"
+    says, conclusion = _conclusion(gap, time)
+    return Verdict(says, f"{accuracy}, and {pace}. {conclusion}")
+
+
+def _conclusion(gap: Estimate, time: Estimate) -> tuple[Says, str]:
+    (low, high), (quick, slow) = _bounds(gap), _bounds(time)
+    if quick >= 1:
+        return "does not pay", "It does not pay: it is no faster."
+    if slow >= 1:
+        return "open", "Whether it is faster, so few questions do not tell."
+    if low >= -POINTS_LOST:
+        return "pays", "It pays: faster, and at most 1 point behind."
+    if high < 0:
+        loss = "it pays where that loss is worth the time"
+        return "trades", f"It is faster and less accurate: {loss}."
+    return "open", "It is faster; whether it is as accurate, so few questions do not tell."
+
+
+def _bounds(estimate: Estimate) -> tuple[float, float]:
+    """Return the interval; without one, the figure could be anything."""
+    low = -math.inf if estimate.low is None else estimate.low
+    high = math.inf if estimate.high is None else estimate.high
+    return low, high
+
+
+def _points(gap: float | None) -> str:
+    return f"{100 * (gap or 0.0):+.1f}"
+
+
+def _measured_on(estimate: Estimate) -> str:
+    about = ""
+    if estimate.clusters is not None and estimate.clusters < FEW:
+        about = f" about {estimate.clusters} image{'s' if estimate.clusters > 1 else ''}"
+    return f"{estimate.questions} question{'s' if estimate.questions > 1 else ''}{about}"

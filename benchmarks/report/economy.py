@@ -1,21 +1,24 @@
 """The token economy: what a score costs in output tokens, by model and style (Figure 1 b to d)."""
 
-import csv
-import io
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...nodes.state import Route
-from ..estimates import Estimate, mean
-from .decoding import accept_rate
-from .evaluated import Evaluated
-from .table import Cell, Table, percent
+from .. import statistics
+from ..statistics import Estimate
+from .evaluated import Evaluated, mean
 
-STYLES = {"direct": "S", "explain": "E", "reason": "R", "two_stage": "two-stage"}
-"""Styles of one model, from the end of a strategy's name to what the paper calls them."""
+_STYLES = {"direct": "S", "explain": "E", "reason": "R", "two_stage": "two-stage"}
+_WAYS = [
+    *((f"{role}_{style}", role, name) for role in ("small", "large") for style, name in
+      _STYLES.items()),
+    ("full_transfer", "pair", "full transfer"),
+    ("speculative", "pair", "speculative"),
+    ("mai", "pair", "MAI"),
+]  # fmt: skip
+"""Each strategy, who answers, and what the paper calls the style."""
 
-_TOGETHER = {"full_transfer": "full transfer", "speculative": "speculative", "mai": "MAI"}
-_ROLES = ("small", "large")
 _ROUTES: dict[str, Route] = {
     "verified_direct": "direct",
     "verified_by_reasoning": "reasoned",
@@ -34,8 +37,9 @@ class EconomyPoint:
         role: "small", "large", or "pair".
         style: S, E, R, two-stage, full transfer, speculative or MAI.
         strategy: By its name here.
-        tokens: Mean output tokens of a question, all calls together.
-        large_tokens: Those of them that the large model writes.
+        tokens: Mean output tokens per question, all calls together; questions with a call whose
+            tokens are unknown, as of some servers, are left out.
+        large_tokens: Those of them that the large model generates.
         score: The benchmark's headline figure, from 0 to 1.
     """
 
@@ -50,147 +54,99 @@ class EconomyPoint:
 
 
 def economy(runs: Sequence[Evaluated], protocol: str = "typed") -> list[EconomyPoint]:
-    """A point for every strategy that the evaluations have tokens and a score for.
+    """Return a point for every strategy that the evaluations have tokens and a score for.
 
     Args:
         runs: The evaluations.
         protocol: Whose scores.
     """
-    ways = [
-        (f"{role}_{style}", role, shown) for role in _ROLES for style, shown in STYLES.items()
-    ] + [(strategy, "pair", shown) for strategy, shown in _TOGETHER.items()]
     found = []
     for run in runs:
-        models = {**run.models, "pair": f"{run.models['small']} + {run.models['large']}"}
-        for strategy, role, style in ways:
-            point = EconomyPoint(
-                benchmark=run.benchmark.name,
-                model=models[role],
-                role=role,
-                style=style,
-                strategy=strategy,
-                tokens=output_tokens(run, strategy),
-                large_tokens=output_tokens(run, strategy, "large"),
-                score=run.score(strategy, protocol),
-            )
-            if point.tokens.value is not None and point.score.value is not None:
-                found.append(point)
+        models = {**run.models, "pair": run.pair_models}
+        for strategy, role, style in _WAYS:
+            rows, score = run.of(strategy), run.score(strategy, protocol)
+            tokens, large = mean(rows, "tokens"), mean(rows, "large_tokens")
+            if tokens.value is not None and score.value is not None:
+                made = (run.benchmark.name, models[role], role, style, strategy)
+                found.append(EconomyPoint(*made, tokens, large, score))
     return found
 
 
-def output_tokens(run: Evaluated, strategy: str, role: str | None = None) -> Estimate:
-    """Mean output tokens of a question, all calls of a strategy together.
-
-    Questions with a call whose tokens are not known, as of some servers, are left out.
-
-    Args:
-        run: The evaluation.
-        strategy: Its name.
-        role: Whose calls; None for both models'.
-    """
-    written = {
-        one: float(sum(tokens for tokens in counts if tokens is not None))
-        for one, result in run.results.get(strategy, {}).items()
-        for counts in [
-            [call["output_tokens"] for call in result["calls"] if role in {None, call["role"]}]
-        ]
-        if None not in counts
-    }
-    return mean(list(written.values()), run.clusters(list(written)))
-
-
-def economy_table(runs: Sequence[Evaluated], protocol: str) -> Table:
-    """The points as a table; scores are in percent."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            point.benchmark,
-            point.model,
-            point.style,
-            point.tokens,
-            point.large_tokens,
-            percent(point.score),
-        )
-        for point in economy(runs, protocol)
-    ]
-    return Table(
-        "token_economy",
-        f"Token economy: output tokens of a question, and score in %, {protocol} (Figure 1)",
-        ("benchmark", "model", "style", "output tokens", "of the large model", "score"),
-        tuple(rows),
-        scale=1.0,
-    )
-
-
 def economy_csv(points: Sequence[EconomyPoint]) -> str:
-    """The points as CSV, in a form that `mai simulate --tokens` takes."""
-    header = ["model", "role", "benchmark", "style", "mean_output_tokens", "low", "high"]
-    header += ["large_output_tokens", "score", "score_low", "score_high", "questions"]
+    """Return the points as CSV, in a form that `mai simulate --tokens` takes."""
     rows = [
-        [
-            point.model,
-            point.role,
-            point.benchmark,
-            point.style,
-            *_interval(point.tokens, 1.0),
-            _number(point.large_tokens.value, 1.0),
-            *_interval(point.score, 100.0),
-            str(point.tokens.questions),
-        ]
+        {
+            "model": point.model,
+            "role": point.role,
+            "benchmark": point.benchmark,
+            "style": point.style,
+            "mean_output_tokens": _number(point.tokens.value),
+            "low": _number(point.tokens.low),
+            "high": _number(point.tokens.high),
+            "large_output_tokens": _number(point.large_tokens.value),
+            "score": _number(point.score.value, 100),
+            "score_low": _number(point.score.low, 100),
+            "score_high": _number(point.score.high, 100),
+            "questions": str(point.tokens.questions),
+        }
         for point in points
     ]
-    return _csv(header, rows)
+    return _csv(rows)
 
 
-def routes_csv(runs: Sequence[Evaluated], protocol: str = "typed") -> str | None:
-    """The cascade's routes as CSV, in the form that `mai simulate --routes` takes.
+def routes_csv(
+    runs: Sequence[Evaluated], points: Sequence[EconomyPoint], protocol: str = "typed"
+) -> str | None:
+    """Return the cascade's routes as CSV, in the form that `mai simulate --routes` takes.
+
+    Args:
+        runs: The evaluations.
+        points: What `economy` found of them.
+        protocol: Whose scores.
 
     Returns:
         The text, None if no evaluation has a cascade.
     """
-    known = {point.strategy for point in economy(runs, protocol)}
-    strategies = sorted(known)
-    header = ["benchmark", *_ROLES, "questions", *_ROUTES, "reason_tokens_reasoned"]
-    header += ["reason_tokens_transferred", "prompt_tokens", "accept_rate"]
-    header += [f"score_{strategy}" for strategy in strategies]
-    rows = [_routes(run, strategies, protocol) for run in runs if run.results.get("mai")]
-    return _csv(header, rows) if rows else None
-
-
-def _routes(run: Evaluated, strategies: Sequence[str], protocol: str) -> list[str]:
-    results = run.results["mai"].values()
-    went = [result["route"] for result in results]
-    reasoned: dict[str, list[float]] = {"reasoned": [], "transferred": []}
-    prompts: list[float] = []
-    for result in results:
-        for call in result["calls"]:
-            tokens = call["output_tokens"]
-            if call["style"] == "reason" and result["route"] in reasoned and tokens is not None:
-                reasoned[str(result["route"])].append(float(tokens))
-            if (call["role"], call["style"]) == ("small", "direct") and call["input_tokens"]:
-                prompts.append(float(call["input_tokens"]))
-    return [
-        run.benchmark.name,
-        *(run.models[role] for role in _ROLES),
-        str(len(went)),
-        *(str(went.count(route)) for route in _ROUTES.values()),
-        *(_number(mean(written).value, 1.0) for written in reasoned.values()),
-        _number(mean(prompts).value, 1.0),
-        _number(accept_rate(run, "speculative").value, 1.0),
-        *(_number(run.score(name, protocol).value, 100.0) for name in strategies),
+    strategies = sorted({point.strategy for point in points})
+    rows = [
+        _route_counts(run)
+        | {f"score_{name}": _number(run.score(name, protocol).value, 100) for name in strategies}
+        for run in runs
+        if len(run.of("mai"))
     ]
+    return _csv(rows) if rows else None
 
 
-def _interval(estimate: Estimate, scale: float) -> list[str]:
-    return [_number(one, scale) for one in (estimate.value, estimate.low, estimate.high)]
+def accept_rate(run: Evaluated, strategy: str) -> Estimate:
+    """Return the share of drafted tokens that are in a strategy's outputs."""
+    rows = run.of(strategy)
+    accepted, drafted = (rows[name].astype(float).tolist() for name in ("accepted", "drafted"))
+    return statistics.ratio(accepted, drafted, rows["image"].tolist())
 
 
-def _number(value: float | None, scale: float) -> str:
-    return "" if value is None else f"{scale * value:.4g}"
+def _route_counts(run: Evaluated) -> dict[str, str]:
+    routes = run.of("mai")["route"].value_counts()
+    reasoned = run.calls_of("mai", "small", "reason")
+    direct = run.calls_of("mai", "small", "direct")
+    prompts = direct["input_tokens"].dropna()
+    tokens = reasoned.groupby("route")["output_tokens"].mean()
+    return {
+        "benchmark": run.benchmark.name,
+        **{role: run.models[role] for role in ("small", "large")},
+        "questions": str(len(run.of("mai"))),
+        **{name: str(routes.get(route, 0)) for name, route in _ROUTES.items()},
+        "reason_tokens_reasoned": _number(tokens.get("reasoned")),
+        "reason_tokens_transferred": _number(tokens.get("transferred")),
+        "prompt_tokens": _number(prompts[prompts > 0].mean()),
+        "accept_rate": _number(accept_rate(run, "speculative").value),
+    }
 
 
-def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
+def _number(value: float | None, scale: float = 1.0) -> str:
+    return "" if value is None or math.isnan(value) else f"{scale * value:.4g}"
+
+
+def _csv(rows: Sequence[Mapping[str, str]]) -> str:
+    import pandas as pd
+
+    return str(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))

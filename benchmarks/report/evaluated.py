@@ -1,51 +1,62 @@
-"""An evaluation's folder, read again: questions, results, times, and what each output is worth."""
+"""An evaluation's results as pandas frames: a row per question and strategy, a row per call."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...nodes.state import ModelCall
-from ..estimates import Estimate, mean, share
-from ..evaluation.evaluate import check_scoring, headline
-from ..evaluation.results import Result
-from ..metrics import grades, outcomes
+from .. import statistics
+from ..metrics import PROTOCOLS, Protocol, check_scoring, grades, headline
+from ..metrics.grading import RULES, YES_NO, Grade, outcome
 from ..question import Benchmark, BenchmarkQuestion
-from .by_image import score_by_image
-from .folder import EvaluationFolder, RunRecord, TimingRecord
+from ..statistics import Estimate
+from .folder import Call, EvaluationFolder, RunRecord
+from .table import NOTHING
+
+Frame = Any
+"""A pandas DataFrame."""
+
+_LENIENT = ("lmms", "vlmevalkit")
+"""Protocols whose F1 is 0 where there is no hit, no false alarm and no miss."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluated:
     """What `mai evaluate` left in a folder.
 
     Attributes:
         folder: The folder.
         benchmark: The questions.
+        questions: The questions by id.
         pair: The pair's name.
         models: The models' names by role.
-        results: By strategy and question id; failed ones are not there.
-        failed: How many results failed, by strategy.
-        timing: The records of `timing.json`; none if nothing was timed.
-        timed: Seconds by strategy and question id, if timed.
+        results: A row per question and strategy that did not fail: question (its id), image (what
+            it is about, a tuple), strategy, route, fallback, answer, text, tokens and large_tokens
+            (output tokens of all calls and of the large model's; missing if a call's are unknown),
+            drafted, accepted, cut, unread, and for each protocol `grade.PROTOCOL` (from 0 to 1)
+            and `score.PROTOCOL` (what the headline figure is computed from).
+        calls: A row per model call of these: question, image, strategy, route, some of the call's
+            own keys, and those of its selection (sparse transfer).
+        failed: Number of failed results by strategy.
+        seconds: Timed seconds, a row per question and a column per strategy.
+        timing: Figures of the timed runs by strategy and name.
         record: What `run.json` holds.
         written: When the results were written.
     """
 
     folder: Path
     benchmark: Benchmark
+    questions: Mapping[str, BenchmarkQuestion]
     pair: str
     models: Mapping[str, str]
-    results: Mapping[str, Mapping[str, Result]]
+    results: Frame
+    calls: Frame
     failed: Mapping[str, int]
-    timing: Sequence[TimingRecord]
-    timed: Mapping[str, Mapping[str, float]]
+    seconds: Frame
+    timing: Mapping[tuple[str, str], Estimate]
     record: RunRecord
     written: datetime
-    _grades: dict[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    _known: dict[tuple[str, str], Estimate] = field(default_factory=dict)
 
     @classmethod
     def read(cls, name: str | Path) -> "Evaluated":
@@ -55,134 +66,208 @@ class Evaluated:
             ConfigError: There is no such folder, no finished evaluation in it, or the extra
                 `benchmarks` is not installed.
         """
+        import pandas as pd
+
         folder = EvaluationFolder(name)
         check_scoring(folder.benchmark)
-        results: dict[str, dict[str, Result]] = {}
-        failed: dict[str, int] = {}
-        for result in folder.results:
-            own = results.setdefault(result["strategy"], {})
-            if result["error"] is None:
-                own[result["id"]] = result
-            else:
-                failed[result["strategy"]] = failed.get(result["strategy"], 0) + 1
-        timed: dict[str, dict[str, float]] = {}
-        for line in folder.timed:
-            timed.setdefault(line["strategy"], {})[line["id"]] = line["seconds"]
-        record = folder.record
+        broken = [result["strategy"] for result in folder.results if result["error"] is not None]
+        results = result_frame(
+            folder.benchmark, [result for result in folder.results if result["error"] is None]
+        )
+        timed = pd.DataFrame(folder.timed, columns=["id", "strategy", "seconds"])
+        timed = timed.drop_duplicates(["id", "strategy"], keep="last")
+        seconds = timed.pivot(index="id", columns="strategy", values="seconds")
         return cls(
             folder=folder.path,
             benchmark=folder.benchmark,
-            pair=record.pair,
-            models={role: _model_name(role, said) for role, said in record.models.items()},
+            questions={question.id: question for question in folder.benchmark.questions},
+            pair=folder.record.pair,
+            models={
+                role: _model_name(role, identity) for role, identity in folder.record.models.items()
+            },
             results=results,
-            failed=failed,
-            timing=folder.timing,
-            timed=timed,
-            record=record,
+            calls=call_frame(results),
+            failed={name: broken.count(name) for name in dict.fromkeys(broken)},
+            seconds=seconds.reindex(timed["id"].unique(), columns=timed["strategy"].unique()),
+            timing={
+                (one["strategy"], one["name"]): Estimate(
+                    one["value"], one.get("low"), one.get("high"), one["questions"]
+                )
+                for one in folder.timing
+            },
+            record=folder.record,
             written=folder.written,
         )
 
-    @cached_property
-    def questions(self) -> Mapping[str, BenchmarkQuestion]:
-        """The questions by id."""
-        return {question.id: question for question in self.benchmark.questions}
+    @property
+    def strategies(self) -> list[str]:
+        """The strategies that have results, in order."""
+        return list(self.results["strategy"].unique())
 
     @property
     def headline(self) -> str:
         """The figure that the paper's tables show of this benchmark."""
         return headline(self.benchmark.metric)
 
-    def clusters(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
-        """What is drawn together in a bootstrap: a question's images, or the question itself."""
-        return [self.questions[one].images or (one,) for one in ids]
+    @property
+    def pair_models(self) -> str:
+        """Both models' names."""
+        return f"{self.models['small']} + {self.models['large']}"
 
-    def texts(self, strategy: str) -> dict[str, str]:
-        """A strategy's outputs by question id."""
-        return {one: str(r["text"]) for one, r in self.results.get(strategy, {}).items()}
+    def of(self, strategy: str) -> Frame:
+        """Return a strategy's rows of `results`, by question id."""
+        return self.results[self.results["strategy"] == strategy].set_index("question")
 
-    def grades(self, strategy: str, protocol: str = "typed") -> Mapping[str, float]:
-        """What a strategy's outputs are worth, from 0 to 1, by question id."""
-        if strategy not in self._grades:
-            worth: Any = grades(self.benchmark, self.texts(strategy))
-            self._grades[strategy] = worth
-        return self._grades[strategy].get(protocol, {})
+    def calls_of(self, strategy: str, role: str, style: str) -> Frame:
+        """Return a strategy's calls of one kind, by question id."""
+        calls = self.calls
+        kind = (calls["strategy"] == strategy) & (calls["role"] == role) & (calls["style"] == style)
+        return calls[kind].set_index("question")
 
-    def grade_texts(self, texts: Mapping[str, str], protocol: str) -> Mapping[str, float]:
-        """What any outputs are worth, by question id."""
-        worth: Any = grades(self.benchmark, texts)
-        found: Mapping[str, float] = worth.get(protocol, {})
-        return found
-
-    def protocols(self, strategy: str) -> list[str]:
-        """The protocols that grade a strategy's outputs."""
-        self.grades(strategy)
-        return list(self._grades[strategy])
-
-    def score(self, strategy: str, protocol: str, ids: Collection[str] | None = None) -> Estimate:
-        """The figure that the paper shows of the benchmark; its interval is by image.
-
-        Args:
-            strategy: Whose outputs.
-            protocol: Whose reading of them counts.
-            ids: Of these questions; None for all.
-        """
-        if ids is not None:
-            return self.score_texts(self.texts(strategy), protocol, ids)
-        key = strategy, protocol
-        if key not in self._known:
-            self._known[key] = self.score_texts(self.texts(strategy), protocol)
-        return self._known[key]
-
-    def score_texts(
-        self, texts: Mapping[str, str], protocol: str, ids: Collection[str] | None = None
-    ) -> Estimate:
-        """The same of any outputs, by question id."""
-        asked = [one for one in texts if ids is None or one in ids]
-        if not asked:
-            return Estimate(None, None, None, 0)
-        return score_by_image(
-            self.headline,
-            self.benchmark.metric,
-            protocol,
-            [self.questions[one] for one in asked],
-            texts,
-            self.clusters(asked),
-        )
-
-    def unread(self, strategy: str) -> Estimate:
-        """The share of outputs in which no answer of the question's type is found."""
-        key = strategy, "unread"
-        if key not in self._known:
-            became = outcomes(self.benchmark, self.texts(strategy))
-            lost = [kind in ("unread", "empty") for kind in became.values()]
-            self._known[key] = share(lost, self.clusters(list(became)))
-        return self._known[key]
-
-    def calls(self, strategy: str, role: str, style: str) -> dict[str, ModelCall]:
-        """A strategy's calls of one kind, by question id."""
-        return {
-            one: call
-            for one, result in self.results.get(strategy, {}).items()
-            for call in result["calls"]
-            if (call["role"], call["style"]) == (role, style)
-        }
-
-    def output_tokens(self, strategy: str, role: str, style: str) -> Estimate:
-        """Mean output tokens of a strategy's calls of one kind; questions of an image together."""
-        calls = self.calls(strategy, role, style)
-        known = {
-            one: float(call["output_tokens"])
-            for one, call in calls.items()
-            if call["output_tokens"] is not None
-        }
-        return mean(list(known.values()), self.clusters(list(known)))
+    def score(self, strategy: str, protocol: str) -> Estimate:
+        """Return the benchmark's headline figure of a strategy under a protocol."""
+        return score(self.benchmark, self.of(strategy), protocol)
 
     def time(self, strategy: str, name: str) -> Estimate:
-        """A figure of the timed runs."""
-        for one in self.timing:
-            if (one["strategy"], one["name"]) == (strategy, name):
-                return Estimate(one["value"], one.get("low"), one.get("high"), one["questions"])
-        return Estimate(None, None, None, 0)
+        """Return a figure of the timed runs."""
+        return self.timing.get((strategy, name), NOTHING)
+
+
+def result_frame(benchmark: Benchmark, results: Sequence[Any]) -> Frame:
+    """Return `Evaluated.results`.
+
+    Args:
+        benchmark: The questions.
+        results: Lines of `results.jsonl`, or what they are made of; none that failed.
+    """
+    import pandas as pd
+
+    images = {one.id: one.images or (one.id,) for one in benchmark.questions}
+    made = [{"image": images[result["id"]]} | _row(result) for result in results]
+    rows = pd.DataFrame(made, columns=["image", *_ROW_KEYS], dtype=object)
+    graded = [
+        grade(benchmark, own.set_index("question")["text"]).set_index(own.index)
+        for _, own in rows.groupby("strategy", sort=False)
+    ]
+    return rows.join(pd.concat(graded or [grade(benchmark, rows["text"])]))
+
+
+def call_frame(results: Frame) -> Frame:
+    """Return `Evaluated.calls` of `Evaluated.results`."""
+    import pandas as pd
+
+    keys = ["question", "image", "strategy", "route"]
+    own = ["role", "style", "text", "input_tokens", "output_tokens"]
+    selected = ["kept_tokens", "reasoning_tokens", "reached", "layer"]
+    rows = [
+        {key: result[key] for key in keys} | {**call} | {**call.get("selection", {})}
+        for result in results[[*keys, "calls"]].to_dict("records")
+        for call in result["calls"]
+    ]
+    return pd.DataFrame(rows, columns=[*keys, *own, *selected])
+
+
+def grade(benchmark: Benchmark, texts: Frame) -> Frame:
+    """Grade outputs.
+
+    Args:
+        benchmark: The questions.
+        texts: A pandas Series of outputs by question id.
+
+    Returns:
+        A frame with the same index: unread, `grade.PROTOCOL` and `score.PROTOCOL`.
+    """
+    import pandas as pd
+
+    by_id = {str(one): str(text) for one, text in texts.items()}
+    worth = grades(benchmark, by_id)
+    questions = {one.id: one for one in benchmark.questions if one.id in by_id}
+    columns: dict[str, Any] = {
+        "unread": [
+            outcome(questions[one], text, right=worth["typed"][one] == 1) in ("unread", "empty")
+            for one, text in by_id.items()
+        ]
+    }
+    for protocol in PROTOCOLS:
+        graded = [worth.get(protocol, {}).get(one) for one in by_id]
+        columns[f"grade.{protocol}"] = graded
+        rule = _headline_rule(benchmark, protocol)
+        columns[f"score.{protocol}"] = (
+            [rule(questions[one], text) for one, text in by_id.items()] if rule else graded
+        )
+    frame = pd.DataFrame(columns, index=texts.index)
+    return frame.astype({name: float for name in columns if name != "unread"})
+
+
+def score(benchmark: Benchmark, rows: Frame, protocol: str) -> Estimate:
+    """Return the benchmark's headline figure over some rows; questions of an image together."""
+    values = rows[f"score.{protocol}"].dropna()
+    images = rows["image"][values.index].tolist()
+    if benchmark.metric != "pope":
+        return statistics.proportion(values.tolist(), images)
+    found = statistics.f1([value == 1 for value in values], images)
+    empty = 0.0 if protocol in _LENIENT and len(rows) and not len(values) else found.value
+    return Estimate(empty, found.low, found.high, len(rows), rows["image"].nunique())
+
+
+def proportion(rows: Frame, values: Frame) -> Estimate:
+    """Return the mean of a Series of values from 0 to 1; rows without a value are left out."""
+    known = values.dropna().astype(float)
+    return statistics.proportion(known.tolist(), rows["image"][known.index].tolist())
+
+
+def mean(rows: Frame, column: str) -> Estimate:
+    """Return the mean of a column without bounds; rows without a value are left out."""
+    known = rows[column].dropna().astype(float)
+    return statistics.mean(known.tolist(), rows["image"][known.index].tolist())
+
+
+_ROW_KEYS = (
+    "question", "strategy", "route", "fallback", "answer", "text", "calls", "tokens",
+    "large_tokens", "drafted", "accepted", "cut",
+)  # fmt: skip
+
+
+def _row(result: Mapping[str, Any]) -> dict[str, Any]:
+    calls = result["calls"]
+    return {
+        **result,
+        "question": result["id"],
+        "tokens": _tokens(calls),
+        "large_tokens": _tokens([call for call in calls if call["role"] == "large"]),
+        "drafted": sum(call.get("drafted_tokens") or 0 for call in calls),
+        "accepted": sum(call.get("accepted_tokens") or 0 for call in calls),
+        "cut": any(call["cut"] for call in calls),
+    }
+
+
+def _tokens(calls: Sequence[Call]) -> float:
+    """Return the sum of output tokens; not a number if some are unknown, as of some servers."""
+    counts = [call["output_tokens"] for call in calls]
+    return float("nan") if None in counts else float(sum(count or 0 for count in counts))
+
+
+def _headline_rule(benchmark: Benchmark, protocol: Protocol) -> Grade | None:
+    """Return what the headline figure is computed from; None for the grades themselves.
+
+    Of POPE's F1, 1 for a hit and 0 for a false alarm or a miss; what is rightly denied is not in
+    it.
+    """
+    if benchmark.metric == "pope":
+        return _hit_by(protocol, YES_NO[protocol])
+    if benchmark.metric == "infovqa":
+        return RULES[benchmark.metric][headline(benchmark.metric)][protocol]
+    return None
+
+
+def _hit_by(protocol: Protocol, reading: Callable[[BenchmarkQuestion, str], Any]) -> Grade:
+    def hit(question: BenchmarkQuestion, text: str) -> float | None:
+        answer = reading(question, text)
+        is_yes = question.answers[0].strip().lower() == "yes"
+        missed = is_yes and answer != "yes" and not (protocol == "lmms" and answer is None)
+        return float(is_yes and not missed) if answer == "yes" or missed else None
+
+    return hit
 
 
 def _model_name(role: str, identity: Mapping[str, Any]) -> str:

@@ -2,168 +2,166 @@
 
 import base64
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...models.images import ImageError, load_image
 from ...nodes.prompts import LETTERS
-from ...nodes.state import ModelCall
-from ..evaluation.results import Result
+from ..metrics import PROTOCOLS
 from ..question import BenchmarkQuestion
 from .cascade import ROUTES
-from .evaluated import Evaluated
-from .protocols import wants_whole_output
+from .evaluated import Evaluated, Frame
+from .folder import Call
+from .tables import wants_whole_output
 
 _SIDE = 360
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question with what a strategy said to it.
+    """One question with a strategy's answer.
 
     Attributes:
         question: The question.
         choices: Its options with their letters.
         strategy: Who answered.
-        result: The run.
+        answer: The answer.
+        route: How far the run went.
+        fallback: What the answer fell back to, if it did.
+        calls: The model calls, in order.
+        verdicts: What the cascade decided on the way, in words.
         grades: What the output is worth, by protocol.
-        pictures: The images as data URIs, shrunk; one that is gone is left out.
+        images: The images as data URIs, shrunk; one that is gone is left out.
     """
 
     question: BenchmarkQuestion
     choices: tuple[str, ...]
     strategy: str
-    result: Result
+    answer: str
+    route: str
+    fallback: str | None
+    calls: Sequence[Call]
+    verdicts: Sequence[str]
     grades: dict[str, float]
-    pictures: tuple[str, ...]
-
-    @property
-    def calls(self) -> list[ModelCall]:
-        """The model calls, in order."""
-        return self.result["calls"]
-
-    @property
-    def verdicts(self) -> list[str]:
-        """What the cascade decided on the way, in words."""
-        answers = {f"{call['role']} {call['style']}": call["answer"] for call in self.calls}
-        small, large = answers.get("small direct"), answers.get("large direct")
-        if self.strategy != "mai":
-            return []
-        route = self.result["route"]
-        said = [f"direct answers {_words(route == 'direct')}: {small or '-'} and {large or '-'}"]
-        if route != "direct":
-            reasoned = answers.get("small reason")
-            said.append(
-                f"reasoned and direct answer {_words(route == 'reasoned')}: {reasoned or '-'} and "
-                f"{large or '-'}"
-            )
-        return said
+    images: Sequence[str]
 
 
 def route_examples(run: Evaluated, each: int, protocol: str = "typed") -> list[Example]:
-    """Some questions of every route: wrong answers and right ones in turn, from all over the set.
+    """Return some questions of every route: wrong answers and right ones, from all over the set.
 
     Args:
         run: The evaluation.
         each: How many of a route.
         protocol: Whose reading tells right from wrong.
     """
-    graded = run.grades("mai", protocol)
-    chosen: list[str] = []
+    grades = f"grade.{protocol}"
+    rows = run.results[(run.results["strategy"] == "mai") & run.results[grades].notna()]
+    chosen: list[Any] = []
     for route in ROUTES:
-        ids = [
-            one
-            for one, result in run.results.get("mai", {}).items()
-            if result["route"] == route and one in graded
-        ]
-        wrong = [one for one in ids if graded[one] < 1]
-        right = [one for one in ids if graded[one] == 1]
+        own = rows[rows["route"] == route]
+        wrong, right = own.index[own[grades] < 1], own.index[own[grades] == 1]
         some_wrong = _spread(wrong, max(each // 2, each - len(right)))
         chosen += some_wrong + _spread(right, each - len(some_wrong))
-    return [_example(run, "mai", one) for one in chosen]
+    return _examples(run, rows.loc[chosen])
 
 
-def disagreements(run: Evaluated) -> Iterator[tuple[str, str]]:
-    """Strategy and question id of every output that two protocols do not grade alike.
+def disagreements(run: Evaluated) -> Frame:
+    """Return the results that two protocols do not grade alike, the cascade's first.
 
     A protocol that wants nothing but the answer is left out where reasons come first.
     """
-    for strategy in run.results:
-        protocols = [
-            name for name in run.protocols(strategy) if not wants_whole_output(run, strategy, name)
-        ]
-        for one in run.results[strategy]:
-            worth = {run.grades(strategy, name).get(one) for name in protocols} - {None}
-            if len(worth) > 1:
-                yield strategy, one
+    grades = run.results[[f"grade.{protocol}" for protocol in PROTOCOLS]].copy()
+    for protocol in PROTOCOLS:
+        whole = [wants_whole_output(run, name, protocol) for name in run.results["strategy"]]
+        grades.loc[whole, f"grade.{protocol}"] = None
+    found = run.results[grades.nunique(axis=1) > 1]
+    order = {name: place for place, name in enumerate(["mai", *run.strategies][::-1])}
+    return found.sort_values("strategy", key=lambda names: -names.map(order), kind="stable")
 
 
 def disagreement_records(run: Evaluated) -> list[dict[str, Any]]:
-    """Every output that two protocols do not grade alike, the cascade's first.
+    """Return `disagreements` as plain data.
 
     Returns:
         Records with id, strategy, answers (the accepted ones), text and grades by protocol.
     """
     return [
         {
-            "id": one,
-            "strategy": strategy,
-            "answers": list(run.questions[one].answers),
-            "text": str(run.results[strategy][one]["text"]),
-            "grades": _grades(run, strategy, one),
+            "id": row["question"],
+            "strategy": row["strategy"],
+            "answers": list(run.questions[row["question"]].answers),
+            "text": row["text"],
+            "grades": _grades(row),
         }
-        for strategy, one in sorted(disagreements(run), key=_cascade_first)
+        for row in disagreements(run).to_dict("records")
     ]
 
 
 def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
-    """What protocols do not grade alike, the cascade's outputs first.
+    """Return the first of `disagreements` as examples.
 
     Args:
         run: The evaluation.
         limit: How many at most.
     """
-    found = sorted(disagreements(run), key=_cascade_first)
-    return [_example(run, *pair) for pair in found[:limit]]
+    return _examples(run, disagreements(run)[:limit])
 
 
-def _example(run: Evaluated, strategy: str, one: str) -> Example:
-    question = run.questions[one]
-    lettered = zip(LETTERS, question.choices, strict=False)
-    return Example(
-        question=question,
-        choices=tuple(f"{letter}. {text}" for letter, text in lettered),
-        strategy=strategy,
-        result=run.results[strategy][one],
-        grades=_grades(run, strategy, one),
-        pictures=tuple(filter(None, map(picture_uri, question.images))),
-    )
-
-
-def _grades(run: Evaluated, strategy: str, one: str) -> dict[str, float]:
-    worth = {name: run.grades(strategy, name).get(one) for name in run.protocols(strategy)}
-    return {name: grade for name, grade in worth.items() if grade is not None}
-
-
-def _cascade_first(pair: tuple[str, str]) -> bool:
-    return pair[0] != "mai"
-
-
-def picture_uri(reference: str) -> str:
-    """A picture, shrunk, as a data URI; empty if it cannot be read."""
+def image_uri(reference: str) -> str:
+    """Return an image, shrunk, as a data URI; empty if it cannot be read."""
     try:
-        picture = load_image(reference).image
+        image = load_image(reference).image.copy()
     except ImageError:
         return ""
-    picture.thumbnail((_SIDE, _SIDE))
+    image.thumbnail((_SIDE, _SIDE))
     buffer = io.BytesIO()
-    picture.save(buffer, format="JPEG", quality=85)
+    image.save(buffer, format="JPEG", quality=85)
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _spread(ids: Sequence[str], count: int) -> list[str]:
-    """So many of them, evenly over the whole."""
+def lettered(question: BenchmarkQuestion) -> tuple[str, ...]:
+    """Return a question's options with their letters."""
+    both = zip(LETTERS, question.choices, strict=False)
+    return tuple(f"{letter}. {text}" for letter, text in both)
+
+
+def _examples(run: Evaluated, rows: Frame) -> list[Example]:
+    found = []
+    for row in rows.to_dict("records"):
+        question = run.questions[row["question"]]
+        found.append(
+            Example(
+                question=question,
+                choices=lettered(question),
+                verdicts=_verdicts(row) if row["strategy"] == "mai" else (),
+                grades=_grades(row),
+                images=tuple(filter(None, map(image_uri, question.images))),
+                **{key: row[key] for key in ("strategy", "answer", "route", "fallback", "calls")},
+            )
+        )
+    return found
+
+
+def _verdicts(row: dict[str, Any]) -> list[str]:
+    answers = {f"{call['role']} {call['style']}": call["answer"] or "-" for call in row["calls"]}
+    small, reasoned, large = (
+        answers.get(name, "-") for name in ("small direct", "small reason", "large direct")
+    )
+    said = [f"direct answers {_words(row['route'] == 'direct')}: {small} and {large}"]
+    if row["route"] != "direct":
+        agreed = _words(row["route"] == "reasoned")
+        said.append(f"reasoned and direct answer {agreed}: {reasoned} and {large}")
+    return said
+
+
+def _grades(row: dict[str, Any]) -> dict[str, float]:
+    worth = {protocol: row[f"grade.{protocol}"] for protocol in PROTOCOLS}
+    return {name: grade for name, grade in worth.items() if grade == grade}  # noqa: PLR0124  NaN
+
+
+def _spread(ids: Sequence[Any], count: int) -> list[Any]:
+    """Return so many of them, evenly over the whole."""
     count = min(count, len(ids))
     return [ids[len(ids) * k // count] for k in range(count)]
 

@@ -1,7 +1,6 @@
 """The files of an evaluation's folder, each line checked: what is not whole is named."""
 
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypeVar
@@ -12,9 +11,9 @@ from typing_extensions import TypedDict
 
 from ...configs import ConfigError
 from ...configs.files import existing_folder
-from ..evaluation.evaluate import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
-from ..evaluation.results import Result
-from ..evaluation.timing import TIMED_FILE, TIMING_FILE
+from ...nodes.state import CallStyle, Role, Route
+from ..evaluation.results import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
+from ..evaluation.timed import TIMED_FILE, TIMING_FILE
 from ..metrics import METRICS
 from ..question import Benchmark, BenchmarkQuestion
 
@@ -30,7 +29,7 @@ class RunRecord(BaseModel):
         benchmark: The benchmark's name.
         metric: Its metric.
         pair: The pair's name.
-        models: What tells the models from others, by role.
+        models: Identities of the models, by role.
         command: How the folder was made.
         python: Version of Python.
         versions: Versions of packages.
@@ -61,19 +60,51 @@ class TimingRecord(TypedDict):
 
 
 class TimedLine(TypedDict):
-    """What one question took."""
+    """The seconds of one question."""
 
     id: str
     strategy: str
     seconds: NonNegativeFloat
 
 
+class _Selection(TypedDict):
+    kept_tokens: int
+    reasoning_tokens: int
+    reached: float | None
+    layer: int | None
+
+
+class Call(TypedDict):
+    """What a report needs of a `ModelCall`."""
+
+    role: Role
+    style: CallStyle
+    text: str
+    answer: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    drafted_tokens: NotRequired[int | None]
+    accepted_tokens: NotRequired[int | None]
+    cut: str | None
+    selection: NotRequired[_Selection]
+
+
+class ReadResult(TypedDict):
+    """What a report needs of a `Result`."""
+
+    id: str
+    strategy: str
+    answer: str | None
+    text: str | None
+    route: Route | None
+    fallback: str | None
+    calls: list[Call]
+    error: str | None
+
+
 class _SummaryRecord(TypedDict):
     strategy: str
-    protocol: str
-    metric: str
     questions: int
-    group: NotRequired[dict[str, str]]
 
 
 class EvaluationFolder:
@@ -85,30 +116,32 @@ class EvaluationFolder:
         benchmark: The questions.
         results: The results, in their order.
         timing: The figures of timed runs; none if nothing was timed.
-        timed: What each question took, if timed.
+        timed: Each question's seconds, if timed.
         written: When the results were written.
-
-    Raises:
-        ConfigError: There is no such folder, or no finished evaluation in it; the sentence names
-            the file and the line.
     """
 
     def __init__(self, name: str | Path) -> None:
+        """Read a folder.
+
+        Raises:
+            ConfigError: There is no such folder, or no finished evaluation in it; names the file
+                and the line.
+        """
         folder = existing_folder(name)
         if folder is None:
             raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
         self.path = folder
-        self.record = self._whole(RUN_FILE, TypeAdapter(RunRecord))
+        self.record = self._whole(RUN_FILE, RunRecord)
         self.benchmark = self._questions()
         self.results = self._results()
         self.written = datetime.fromtimestamp((folder / RESULTS_FILE).stat().st_mtime, UTC)
         self._check_summary()
         self.timing: list[TimingRecord] = []
         if (folder / TIMING_FILE).exists():
-            self.timing = self._whole(TIMING_FILE, TypeAdapter(list[TimingRecord]))
+            self.timing = self._whole(TIMING_FILE, list[TimingRecord])
         self.timed: list[TimedLine] = []
         if (folder / TIMED_FILE).exists():
-            self.timed = self._lines(TIMED_FILE, TypeAdapter(TimedLine))
+            self.timed = self._lines(TIMED_FILE, TimedLine)
 
     def _questions(self) -> Benchmark:
         record = self.record
@@ -116,7 +149,7 @@ class EvaluationFolder:
             raise self._unfinished(f"{RUN_FILE}: the metric {record.metric!r} is unknown")
         if missing := {"small", "large"} - set(record.models):
             raise self._unfinished(f"{RUN_FILE}: no {' and no '.join(sorted(missing))} model")
-        questions = self._lines(QUESTIONS_FILE, TypeAdapter(BenchmarkQuestion))
+        questions = self._lines(QUESTIONS_FILE, BenchmarkQuestion)
         if not questions:
             raise self._unfinished(f"{QUESTIONS_FILE} is empty")
         seen: set[str] = set()
@@ -130,25 +163,23 @@ class EvaluationFolder:
             name=record.benchmark, questions=tuple(questions), prompts="", metric=record.metric
         )
 
-    def _results(self) -> list[Result]:
-        results = self._lines(RESULTS_FILE, TypeAdapter(Result))
+    def _results(self) -> list[ReadResult]:
+        results = self._lines(RESULTS_FILE, ReadResult)
         if not results:
             raise self._unfinished(f"{RESULTS_FILE} is empty")
         known = {question.id for question in self.benchmark.questions}
         for number, one in enumerate(results, start=1):
+            place = f"{RESULTS_FILE}, line {number}"
             if one["id"] not in known:
-                said = f"{RESULTS_FILE}, line {number}: no question has the id {one['id']!r}"
-                raise self._unfinished(said)
-            said = f"{RESULTS_FILE}, line {number}: neither an output nor an error"
+                raise self._unfinished(f"{place}: no question has the id {one['id']!r}")
             if one["error"] is None and None in (one["text"], one["answer"], one["route"]):
-                raise self._unfinished(said)
+                raise self._unfinished(f"{place}: neither an output nor an error")
         return results
 
     def _check_summary(self) -> None:
-        """It is written last: one that knows all strategies tells a finished evaluation."""
-        summary = self._whole(SUMMARY_FILE, TypeAdapter(list[_SummaryRecord]))
+        """Compare the results with the summary: written last, it tells a finished evaluation."""
         known: dict[str, int] = {}
-        for record in summary:
+        for record in self._whole(SUMMARY_FILE, list[_SummaryRecord]):
             name = record["strategy"]
             known[name] = max(record["questions"], known.get(name, 0))
         found = Counter(one["strategy"] for one in self.results if one["error"] is None)
@@ -156,13 +187,15 @@ class EvaluationFolder:
             if name not in known:
                 raise self._unfinished(f"{SUMMARY_FILE} says nothing of {name}")
             if known[name] != found[name]:
-                said = f"{RESULTS_FILE} has {found[name]} of {known[name]} results of {name}"
-                raise self._unfinished(said)
+                raise self._unfinished(
+                    f"{RESULTS_FILE} has {found[name]} of {known[name]} results of {name}"
+                )
 
-    def _whole(self, name: str, adapter: TypeAdapter[_Read]) -> _Read:
-        return self._parsed(self._bytes(name), name, adapter)
+    def _whole(self, name: str, kind: type[_Read]) -> _Read:
+        return self._parsed(self._bytes(name), name, TypeAdapter(kind))
 
-    def _lines(self, name: str, adapter: TypeAdapter[_Read]) -> list[_Read]:
+    def _lines(self, name: str, kind: type[_Read]) -> list[_Read]:
+        adapter = TypeAdapter(kind)
         return [
             self._parsed(line, f"{name}, line {number}", adapter)
             for number, line in enumerate(self._bytes(name).splitlines(), start=1)
@@ -172,10 +205,10 @@ class EvaluationFolder:
         try:
             return adapter.validate_json(text)
         except PydanticError as error:
-            first: Mapping[str, Any] = error.errors(include_url=False)[0]
+            first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
-            said = f"{place}: {where + ': ' if where else ''}{first['msg']}"
-            raise self._unfinished(said) from error
+            why = f"{place}: {where + ': ' if where else ''}{first['msg']}"
+            raise self._unfinished(why) from error
 
     def _bytes(self, name: str) -> bytes:
         try:

@@ -1,15 +1,22 @@
 """Plots of evaluations, as PNG files: scores against time and tokens, routes, token economy."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from ...plotting.figures import new_figure, new_parts, png
-from ...plotting.labels import label_decades, label_points
-from ...plotting.strategies import add_strategy_legend, strategy_color, strategy_marker
-from ..estimates import Estimate
-from .cascade import RouteFigures, cascade
-from .economy import EconomyPoint, output_tokens
-from .evaluated import Evaluated
+from ..plotting import (
+    add_strategy_legend,
+    error_bars,
+    label_decades,
+    label_points,
+    new_figure,
+    png,
+    strategy_color,
+    strategy_marker,
+)
+from ..statistics import Estimate
+from .cascade import route_rows
+from .economy import EconomyPoint
+from .evaluated import Evaluated, mean
 
 Cost = Literal["time", "tokens"]
 
@@ -24,7 +31,7 @@ _LEAST_FACTOR = 1.6
 
 
 def plots(run: Evaluated, protocol: str = "typed") -> dict[str, bytes]:
-    """Every plot that an evaluation has results for.
+    """Draw every plot that an evaluation has results for.
 
     Args:
         run: The evaluation.
@@ -45,7 +52,7 @@ def plots(run: Evaluated, protocol: str = "typed") -> dict[str, bytes]:
 
 
 def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
-    """Scores against what they cost: a point for each strategy of which both are known.
+    """Draw scores against costs: a point for each strategy of which both are known.
 
     Args:
         run: The evaluation.
@@ -55,62 +62,53 @@ def cost_figure(run: Evaluated, cost: Cost, protocol: str = "typed") -> Any:
     Returns:
         A matplotlib figure; None if there is no such strategy.
     """
-    points, places = [], []
-    for name in run.results:
-        paid = (
-            run.time(name, "seconds_per_question") if cost == "time" else output_tokens(run, name)
-        )
+    points: list[tuple[str, Estimate, Estimate]] = []
+    for name in run.strategies:
+        seconds = run.time(name, "seconds_per_question")
+        paid = seconds if cost == "time" else mean(run.of(name), "tokens")
         score = run.score(name, protocol)
         if paid.value and score.value is not None:
             points.append((name, paid, score))
-            places.append((name, paid.value, 100 * score.value))
     if not points:
         return None
-    figure, axes = new_figure(8.0, 5.0)
+    figure, (axes,) = new_figure(8.0, 5.0)
     axes.set_xscale("log")
-    for (name, x, y), (_, paid, score) in zip(places, points, strict=True):
-        axes.errorbar(
-            [x],
-            [y],
-            xerr=_bars(paid, 1.0),
-            yerr=_bars(score, 100.0),
-            fmt=strategy_marker(name),
-            markersize=13 if name == "mai" else 6,
-            color=strategy_color(name),
-            elinewidth=1,
-            alpha=0.85,
-        )
-    axes.set_xlim(*_cost_limits([paid for _, paid, _ in points]))
-    axes.set_ylim(*_score_limits([score for *_, score in points]))
+    for name, paid, score in points:
+        _draw_point(axes, paid, score, strategy_color(name), strategy_marker(name))
+    low, high = _ends([paid for _, paid, _ in points])
+    low = low or min(paid.value or high for _, paid, _ in points)  # an axis in logarithms
+    space = max((high / low) ** 0.2, _LEAST_FACTOR)  # for intervals and names
+    axes.set_xlim(low / space, high * space)
+    low, high = _ends([score for *_, score in points], 100)
+    margin = max(0.06 * (high - low), (_LEAST_POINTS - (high - low)) / 2)
+    axes.set_ylim(low - margin, high + margin)
     label_decades(axes.xaxis)
     axes.set_xlabel(_AXES[cost])
     axes.set_ylabel(f"{run.headline.replace('_', ' ')}, {protocol} (%), bars: 95%")
     axes.set_title(f"{run.benchmark.name}, pair {run.pair}: score against {cost}")
     axes.grid(alpha=0.25, which="both")
     add_strategy_legend(figure, [name for name, *_ in points])
-    label_points(
-        figure,
-        axes,
-        places,
-        [bar for _, paid, score in points for bar in _bar_ends(paid, score)],
-    )
+    label_points(figure, axes, [(name, *_place(paid, score)) for name, paid, score in points])
     return figure
 
 
 def routes_figure(run: Evaluated, protocol: str = "typed") -> Any:
-    """The routes' shares, with the accuracy inside each.
+    """Draw the routes' shares, with the accuracy inside each.
 
     Returns:
         A matplotlib figure; None if the cascade was not evaluated.
     """
-    found = cascade(run, protocol)
-    if found is None:
+    rows: list[Any] = list(route_rows(run, protocol))
+    if not rows:
         return None
-    figure, axes = new_figure(8.0, 2.1)
+    figure, (axes,) = new_figure(8.0, 2.1)
     left = 0.0
-    for one in found.routes:
-        width = 100 * (one.share.value or 0.0)
-        axes.barh([0], [width], left=left, color=_ROUTE_COLORS[one.route], label=_legend(one))
+    for route, share, accuracy, *_ in rows:
+        width = 100 * (share.value or 0.0)
+        right = "" if accuracy.value is None else f", {100 * accuracy.value:.1f}% of them right"
+        # The legend has the figures too: a part may be too narrow for words.
+        label = f"{route}: {width:.1f}%{right}"
+        axes.barh([0], [width], left=left, color=_ROUTE_COLORS[route], label=label)
         if width > _WIDE_ENOUGH:
             axes.text(left + width / 2, 0, f"{width:.1f}%", ha="center", va="center", fontsize=9)
         left += width
@@ -122,33 +120,8 @@ def routes_figure(run: Evaluated, protocol: str = "typed") -> Any:
     return figure
 
 
-def _legend(one: RouteFigures) -> str:
-    """A route's figures: a part that is too narrow for words has them too."""
-    value = one.accuracy.value
-    right = "" if value is None else f", {100 * value:.1f}% of them right"
-    return f"{one.route}: {100 * (one.share.value or 0.0):.1f}%{right}"
-
-
-def _score_limits(scores: Sequence[Estimate]) -> tuple[float, float]:
-    """Room for every interval, never less than ten points."""
-    ends = [
-        100 * end for one in scores for end in (one.low, one.value, one.high) if end is not None
-    ]
-    low, high = min(ends), max(ends)
-    room = max(0.06 * (high - low), (_LEAST_POINTS - (high - low)) / 2)
-    return low - room, high + room
-
-
-def _cost_limits(costs: Sequence[Estimate]) -> tuple[float, float]:
-    """Room for every interval and for names beside the outermost points."""
-    ends = [end for one in costs for end in (one.low, one.value, one.high) if end]
-    low, high = min(ends), max(ends)
-    room = max((high / low) ** 0.2, _LEAST_FACTOR)
-    return low / room, high * room
-
-
 def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
-    """Score against mean output tokens, a line a model over its styles (Figure 1 b to d).
+    """Draw score against mean output tokens, a line per model over its styles (Figure 1 b to d).
 
     Args:
         points: What `economy` found; each benchmark has a part of its own.
@@ -162,11 +135,11 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
     benchmarks = list(dict.fromkeys(point.benchmark for point in points))
     if not benchmarks:
         return None
-    figure, parts = new_parts(5.6, 4.8, len(benchmarks))
+    figure, parts = new_figure(5.6, 4.8, len(benchmarks))
     shown = [[point for point in points if point.benchmark == name] for name in benchmarks]
     for axes, name, own in zip(parts, benchmarks, shown, strict=True):
         axes.set_xscale("log")
-        axes.margins(x=0.15, y=0.1)
+        axes.margins(x=0.25, y=0.1)
         for model in dict.fromkeys(point.model for point in own):
             _draw_model(axes, [point for point in own if point.model == model])
         label_decades(axes.xaxis)
@@ -178,48 +151,48 @@ def economy_plot(points: Sequence[EconomyPoint]) -> bytes | None:
             fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False
         )
     for axes, own in zip(parts, shown, strict=True):
-        places = [
-            (point.style, point.tokens.value or 0.0, 100 * (point.score.value or 0.0))
-            for point in own
-        ]
-        bars = [bar for point in own for bar in _bar_ends(point.tokens, point.score)]
-        label_points(figure, axes, places, bars)
+        places = [(point.style, *_place(point.tokens, point.score)) for point in own]
+        label_points(figure, axes, places)
     return png(figure)
 
 
 def _draw_model(axes: Any, points: Sequence[EconomyPoint]) -> None:
-    """A model's styles, joined; what a pair does together, as single marks."""
+    """Join a model's styles by a line; what a pair does together are single marks."""
     together = points[0].role == "pair"
     points = sorted(points, key=lambda point: point.tokens.value or 0.0)
-    costs = [point.tokens.value for point in points]
-    scores = [100 * (point.score.value or 0.0) for point in points]
-    axes.plot(
-        costs,
-        scores,
+    places = [_place(point.tokens, point.score) for point in points]
+    (line,) = axes.plot(
+        *zip(*places, strict=True),
+        linestyle="none" if together else "-",
         marker="*" if together else "o",
         markersize=12 if together else 6,
-        linestyle="none" if together else "-",
         label=points[0].model,
     )
-    color = axes.lines[-1].get_color()
-    for point, cost, score in zip(points, costs, scores, strict=True):
-        bars = {"xerr": _bars(point.tokens, 1.0), "yerr": _bars(point.score, 100.0)}
-        axes.errorbar([cost], [score], **bars, fmt="none", color=color, elinewidth=1, alpha=0.6)
+    for point in points:
+        _draw_point(axes, point.tokens, point.score, line.get_color(), "none")
 
 
-def _bars(estimate: Estimate, scale: float) -> list[list[float]] | None:
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return None
-    below, above = estimate.value - estimate.low, estimate.high - estimate.value
-    return [[scale * max(0.0, below)], [scale * max(0.0, above)]]
+def _draw_point(axes: Any, cost: Estimate, score: Estimate, color: str, marker: str) -> None:
+    x, y = _place(cost, score)
+    axes.errorbar(
+        [x],
+        [y],
+        xerr=error_bars(cost),
+        yerr=error_bars(score, 100.0),
+        fmt=marker,
+        markersize=13 if marker == "*" else 6,
+        color=color,
+        elinewidth=1,
+        alpha=0.7,
+    )
 
 
-def _bar_ends(paid: Estimate, score: Estimate) -> Iterator[tuple[float, float, float, float]]:
-    """Where the error bars of a point are: left, bottom, right, top."""
-    if paid.value is None or score.value is None:
-        return
-    x, y = paid.value, 100 * score.value
-    if paid.low is not None and paid.high is not None:
-        yield paid.low, y, paid.high, y
-    if score.low is not None and score.high is not None:
-        yield x, 100 * score.low, x, 100 * score.high
+def _place(cost: Estimate, score: Estimate) -> tuple[float, float]:
+    return cost.value or 0.0, 100 * (score.value or 0.0)
+
+
+def _ends(found: Sequence[Estimate], scale: float = 1.0) -> tuple[float, float]:
+    """Return the lowest and the highest end of intervals."""
+    ends = [(one.value, one.low, one.high) for one in found]
+    known = [scale * end for three in ends for end in three if end is not None]
+    return min(known), max(known)

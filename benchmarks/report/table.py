@@ -1,12 +1,15 @@
-"""A table of estimates, as Markdown and as plain cells."""
+"""A table of estimates: as cells, as Markdown, as flat records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..estimates import Estimate
+from ..statistics import Estimate
 
 FEW = 20
 """An interval from fewer images is marked."""
+
+NOTHING = Estimate(None, None, None, 0)
 
 Cell = str | int | Estimate | None
 
@@ -20,7 +23,7 @@ class Table:
         title: What it shows.
         columns: The headers.
         rows: Texts, counts and estimates; None for what was not measured.
-        scale: What estimates are multiplied with: 100 for percent.
+        scale: Factor of estimates: 100 for percent.
         places: Decimals of estimates.
         notes: Sentences below it: what its figures leave out, and how to read them.
     """
@@ -28,31 +31,66 @@ class Table:
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: Sequence[tuple[Cell, ...]]
     scale: float = 100.0
     places: int = 1
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether anything was measured."""
+        return any(
+            isinstance(cell, Estimate) and cell.value is not None
+            for row in self.rows
+            for cell in row
+        )
 
     def cells(self) -> list[list[str]]:
-        """The rows as texts."""
+        """Return the rows as texts."""
         return [[shown(cell, self.scale, self.places) for cell in row] for row in self.rows]
 
     def markdown(self) -> str:
-        """The table in Markdown, with its title above and its notes below."""
+        """Return the table in Markdown, with its title above and its notes below."""
         lines = [f"**{self.title}**", "", _line(self.columns), "|---" * len(self.columns) + "|"]
         notes = [line for note in self.notes for line in ("", note)]
         return "\n".join([*lines, *map(_line, self.cells()), *notes]) + "\n"
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat record per number.
+
+        Returns:
+            Records with table, the texts of the row by column, name (the column), value, low,
+            high, questions, pictures (the number of images).
+        """
+        found = []
+        for row in self.rows:
+            named = dict(zip(self.columns, row, strict=True))
+            labels = {column: cell for column, cell in named.items() if isinstance(cell, str)}
+            for column, cell in named.items():
+                one = Estimate(cell, None, None, cell) if isinstance(cell, int) else cell
+                if isinstance(one, Estimate) and one.value is not None:
+                    found.append(
+                        {
+                            "table": self.name,
+                            **labels,
+                            "name": column,
+                            "value": one.value,
+                            "low": one.low,
+                            "high": one.high,
+                            "questions": one.questions,
+                            "pictures": one.clusters,
+                        }
+                    )
+        return found
+
 
 def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
-    """A cell as text: an estimate with its interval, "-" for nothing.
+    """Return a cell as text: an estimate with its interval, "-" for nothing.
 
     An interval from few images says from how many: how alike their questions are is hardly known.
     """
-    if cell is None:
-        return "-"
     if not isinstance(cell, Estimate):
-        return str(cell)
+        return "-" if cell is None else str(cell)
     if cell.value is None:
         return "-"
     value = f"{scale * cell.value:.{places}f}"
@@ -60,12 +98,12 @@ def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
     if cell.low is not None and cell.high is not None:
         told.append(f"{scale * cell.low:.{places}f} to {scale * cell.high:.{places}f}")
     if cell.clusters is not None and cell.clusters < FEW:
-        told.append(f"{cell.clusters} picture{'s' if cell.clusters > 1 else ''}")
+        told.append(f"{cell.clusters} image{'s' if cell.clusters > 1 else ''}")
     return f"{value} ({', '.join(told)})" if told else value
 
 
 def percent(part: Estimate) -> Estimate:
-    """A share as percent, for tables whose other estimates are none."""
+    """Return a share as percent, for tables whose other estimates are none."""
     low, value, high = (
         None if one is None else 100 * one for one in (part.low, part.value, part.high)
     )

@@ -3,24 +3,23 @@
 Figure 1's points are in `economy`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...answers import agree, parse
-from ..estimates import Estimate, mean, share
-from .cascade import cascade
-from .decoding import decoding
-from .economy import economy_table
-from .evaluated import Evaluated
-from .parts import part_scores
-from .protocols import protocol_scores, unread_notes, whole_output_notes
-from .sparse_transfer import sparse_transfer
-from .table import Cell, Table, percent
+from ...configs import SparseTransfer
+from ...nodes.prompts import Style
+from ..evaluation.variants import Variant
+from ..metrics import PROTOCOLS
+from ..statistics import Estimate
+from .cascade import REFERENCE, difference, route_rows, time_ratio
+from .economy import EconomyPoint, accept_rate
+from .evaluated import Evaluated, Frame, grade, mean, proportion, score
+from .table import NOTHING, Cell, Table, percent
 
-_NOTHING = Estimate(None, None, None, 0)
+Row = tuple[Cell, ...]
 
 # Strategies that make a call of each kind on every question, one of which is enough.
-_SOURCES = {
+_SOURCES: dict[tuple[str, Style], tuple[str, ...]] = {
     ("small", "direct"): ("small_direct", "mai"),
     ("large", "direct"): ("large_direct", "mai"),
     ("small", "explain"): ("small_explain",),
@@ -28,152 +27,199 @@ _SOURCES = {
     ("small", "reason"): ("small_reason", "small_two_stage", "full_transfer"),
     ("large", "reason"): ("large_reason", "speculative", "large_two_stage"),
 }
-_STYLES = (("S", "direct"), ("E", "explain"), ("R", "reason"))
+_STYLES: tuple[Style, ...] = ("direct", "explain", "reason")
 _ROLES = ("small", "large")
 
+_PARTS = {
+    "mai": "MAI",
+    "small_direct": "small S",
+    "small_reason": "small R",
+    "large_direct": "large S",
+    "large_reason": "large R",
+    "full_transfer": "full transfer",
+}
 
-def tables(runs: Sequence[Evaluated], protocol: str = "typed") -> list[Table]:
-    """Every table that the evaluations have results for.
+MANY_UNREAD = 0.1
+"""A larger share of unread outputs is said below the scores."""
+
+
+def tables(
+    runs: Sequence[Evaluated],
+    economy: Sequence[EconomyPoint],
+    protocol: str = "typed",
+    predicted: Mapping[tuple[str, str], float] | None = None,
+) -> list[Table]:
+    """Return every table that the evaluations have results for.
 
     Args:
         runs: The evaluations; each is a row, or several.
+        economy: Their token economy.
         protocol: Whose scores are shown.
+        predicted: Simulated seconds per question, by benchmark (lower case) and strategy.
     """
     made = [
-        mean_output_tokens(runs),
+        output_tokens(runs),
         scores(runs, protocol),
-        economy_table(runs, protocol),
+        token_economy(economy, protocol),
         reasoning_transfer(runs, protocol),
         sparse_transfer(runs, protocol),
         mai(runs, protocol),
-        part_scores(runs, protocol),
+        parts(runs, protocol),
         routes(runs, protocol),
         differences(runs, protocol),
         two_stage_verification(runs, protocol),
-        times(runs),
+        times(runs, predicted or {}),
         decoding(runs, protocol),
         protocol_scores(runs),
         outputs(runs),
     ]
-    return [table for table in made if _says_something(table)]
+    return [table for table in made if table.has_estimates]
 
 
-def mean_output_tokens(runs: Sequence[Evaluated]) -> Table:
+def output_tokens(runs: Sequence[Evaluated]) -> Table:
     """Tables 5 and 13: mean output tokens by model and style."""
-    rows: list[tuple[Cell, ...]] = []
-    for run in runs:
-        for role in _ROLES:
-            cells = [_tokens(run, role, style) for _, style in _STYLES]
-            rows.append((run.models[role], run.benchmark.name, *cells))
+
+    def tokens(run: Evaluated, role: str, style: Style) -> Estimate:
+        calls = (run.calls_of(source, role, style) for source in _SOURCES[role, style])
+        return next((mean(own, "output_tokens") for own in calls if len(own)), NOTHING)
+
     return Table(
         "output_tokens",
         "Mean output tokens by style (Tables 5 and 13)",
         ("model", "benchmark", "S", "E", "R"),
-        tuple(rows),
+        [
+            (run.models[role], run.benchmark.name, *(tokens(run, role, one) for one in _STYLES))
+            for run in runs
+            for role in _ROLES
+        ],
         scale=1.0,
     )
 
 
 def scores(runs: Sequence[Evaluated], protocol: str) -> Table:
     """Tables 6, 7 and 14: scores by model and style; two-stage is R, then S with it."""
-    rows: list[tuple[Cell, ...]] = []
-    for run in runs:
-        for role in _ROLES:
-            names = [f"{role}_{style}" for _, style in _STYLES] + [f"{role}_two_stage"]
-            cells = [run.score(name, protocol) for name in names]
-            rows.append((run.models[role], run.benchmark.name, run.headline, *cells))
     return Table(
         "scores",
         f"Scores by style, {protocol} (Tables 6, 7 and 14)",
         ("model", "benchmark", "metric", "S", "E", "R", "two-stage"),
-        tuple(rows),
-        notes=(*whole_output_notes(runs, protocol), *unread_notes(runs)),
+        [
+            (
+                run.models[role],
+                run.benchmark.name,
+                run.headline,
+                *(run.score(f"{role}_{one}", protocol) for one in (*_STYLES, "two_stage")),
+            )
+            for run in runs
+            for role in _ROLES
+        ],
+        notes=[*_zero_notes(runs, protocol), *_unread_notes(runs)],
+    )
+
+
+def token_economy(points: Sequence[EconomyPoint], protocol: str) -> Table:
+    """Figure 1's points; scores are in percent."""
+    return Table(
+        "token_economy",
+        f"Token economy: output tokens of a question, and score in %, {protocol} (Figure 1)",
+        ("benchmark", "model", "style", "output tokens", "of the large model", "score"),
+        [
+            (one.benchmark, one.model, one.style, one.tokens, one.large_tokens, percent(one.score))
+            for one in points
+        ],
+        scale=1.0,
     )
 
 
 def reasoning_transfer(runs: Sequence[Evaluated], protocol: str) -> Table:
     """Table 8: the large model with the small one's reasoning, beside both alone."""
-    rows: list[tuple[Cell, ...]] = []
-    for run in runs:
-        names = ("small_reason", "large_direct", "large_reason", "full_transfer")
-        cells = [run.score(name, protocol) for name in names]
-        rows.append((_pair(run), run.benchmark.name, *cells))
+    names = ("small_reason", "large_direct", "large_reason", "full_transfer")
     return Table(
         "reasoning_transfer",
         f"Reasoning transfer, {protocol} (Table 8)",
         ("pair", "benchmark", "small R", "large S", "large R", "large + small R"),
-        tuple(rows),
+        [
+            (run.pair_models, run.benchmark.name, *(run.score(one, protocol) for one in names))
+            for run in runs
+        ],
+    )
+
+
+def sparse_transfer(runs: Sequence[Evaluated], protocol: str) -> Table:
+    """Table 9: transferred tokens and score by layer, between no transfer and a full one."""
+    rows = [row for run in runs for row in _sparse_rows(run, protocol)]
+    columns = ("strategy", "layer", "kept", "by", "tokens", "% of all", "attention", "score")
+    note = (
+        "Tokens are means over the reasonings that were transferred, counted by the model that "
+        "reads them; in the row of a full transfer, those of the same reasonings as a whole."
+    )
+    return Table(
+        "sparse_transfer",
+        f"Sparse transfer, {protocol}: tokens transferred, their % of the reasoning and of the "
+        "attention on it, score (Table 9)",
+        ("benchmark", *columns),
+        rows,
+        scale=1.0,
+        notes=(note,) if rows else (),
     )
 
 
 def mai(runs: Sequence[Evaluated], protocol: str) -> Table:
     """Table 10: how far the cascade went, and its score beside those of its parts."""
-    rows: list[tuple[Cell, ...]] = []
+    strategies = ("mai", "small_direct", "small_reason", "large_direct", "full_transfer")
+    rows: list[Row] = []
     for run in runs:
-        results = run.results.get("mai", {})
-        went = [result["route"] for result in results.values()]
+        went = list(run.of("mai")["route"])
         counts = [went.count(route) for route in ("direct", "reasoned", "transferred")]
-        names = ("mai", "small_direct", "small_reason", "large_direct", "full_transfer")
-        cells = [run.score(name, protocol) for name in names]
-        if results:
-            rows.append((_pair(run), run.benchmark.name, len(results), *counts, *cells))
+        cells = [run.score(name, protocol) for name in strategies]
+        if went:
+            rows.append((run.pair_models, run.benchmark.name, len(went), *counts, *cells))
+    counted = ("verified direct", "verified by reasoning", "reasoning transfer")
     return Table(
         "mai",
         f"Multi-agent inference, {protocol} (Table 10)",
-        (
-            "pair",
-            "benchmark",
-            "questions",
-            "verified direct",
-            "verified by reasoning",
-            "reasoning transfer",
-            "MAI",
-            "small S",
-            "small R",
-            "large S",
-            "full transfer",
-        ),
-        tuple(rows),
+        ("pair", "benchmark", "questions", *counted, *(_PARTS[name] for name in strategies)),
+        rows,
+    )
+
+
+def parts(runs: Sequence[Evaluated], protocol: str) -> Table:
+    """POPE's splits, MMMU's subjects and others: the cascade's score beside those of its parts."""
+    rows: list[Row] = []
+    for run in runs:
+        ids: dict[str, dict[str, set[str]]] = {}
+        for question in run.benchmark.questions:
+            for kind, part in question.group.items():
+                ids.setdefault(kind, {}).setdefault(f"{kind}: {part}", set()).add(question.id)
+        answers = [run.of(name) for name in _PARTS]
+        for part, own in (one for kind in ids.values() for one in kind.items()):
+            cells = [score(run.benchmark, all_[all_.index.isin(own)], protocol) for all_ in answers]
+            rows.append((run.benchmark.name, part, run.headline, len(own), *cells))
+    return Table(
+        "parts",
+        f"Scores by part of the benchmark, {protocol}",
+        ("benchmark", "part", "metric", "questions", *_PARTS.values()),
+        rows,
     )
 
 
 def routes(runs: Sequence[Evaluated], protocol: str) -> Table:
     """The routes' shares and accuracies, wrong agreements, and what transfers changed."""
-    rows: list[tuple[Cell, ...]] = []
-    for run in runs:
-        found = cascade(run, protocol)
-        if found is None:
-            continue
-        wrong = {"direct": found.agreement_wrong, "reasoned": found.reasoned_wrong}
-        for one in found.routes:
-            moved = (found.help, found.harm) if one.route == "transferred" else (None, None)
-            rows.append(
-                (
-                    run.benchmark.name,
-                    one.route,
-                    one.share,
-                    one.accuracy,
-                    wrong.get(one.route),
-                    *moved,
-                )
-            )
     return Table(
         "routes",
         f"Routes: share, accuracy, wrong agreements; transfers that helped or harmed, {protocol}",
         ("benchmark", "route", "share", "accuracy", "agreement wrong", "helped", "harmed"),
-        tuple(rows),
+        [(run.benchmark.name, *row) for run in runs for row in route_rows(run, protocol)],
     )
 
 
 def differences(runs: Sequence[Evaluated], protocol: str) -> Table:
     """The cascade minus every other strategy, paired by question, and its time over theirs."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for run in runs:
-        found = cascade(run, protocol)
-        if found is None:
-            continue
-        for name in dict.fromkeys([*found.differences, *found.times]):
-            gap, time = found.differences.get(name, _NOTHING), found.times.get(name, _NOTHING)
+        others = dict.fromkeys([*run.strategies, *run.seconds.columns])
+        for name in [one for one in others if one != "mai" and len(run.of("mai"))]:
+            gap = difference(run.of("mai"), run.of(name), protocol)
+            time = time_ratio(run, "mai", name)
             rows.append(
                 (run.benchmark.name, name, gap.questions, gap, time.questions or None, time)
             )
@@ -181,134 +227,232 @@ def differences(runs: Sequence[Evaluated], protocol: str) -> Table:
         "differences",
         f"The cascade minus other strategies in points, {protocol}, and its time in % of theirs",
         ("benchmark", "strategy", "questions", "accuracy", "timed", "time"),
-        tuple(rows),
+        rows,
     )
 
 
 def two_stage_verification(runs: Sequence[Evaluated], protocol: str) -> Table:
     """Table 15: verification by the small model's reasoned answer, or by its two-stage answer."""
-    rows: list[tuple[Cell, ...]] = []
-    for run in runs:
-        cells = _two_stage(run, protocol)
-        if cells:
-            rows.append((run.benchmark.name, *cells))
+    ways = [f"{way} {figure}" for way in ("R", "two-stage") for figure in _VERIFIED]
     return Table(
         "two_stage_verification",
         f"Verifying with R, or with two-stage reasoning, {protocol} (Table 15)",
-        (
-            "benchmark",
-            "questions",
-            "R verified",
-            "R transfer",
-            "R score",
-            "two-stage verified",
-            "two-stage transfer",
-            "two-stage score",
-        ),
-        tuple(rows),
+        ("benchmark", "questions", *ways),
+        [
+            (run.benchmark.name, *cells)
+            for run in runs
+            if (cells := _two_stage_cells(run, protocol))
+        ],
     )
 
 
-def times(runs: Sequence[Evaluated]) -> Table:
-    """Table 11: seconds of timed runs."""
-    rows: list[tuple[Cell, ...]] = []
+def times(runs: Sequence[Evaluated], predicted: Mapping[tuple[str, str], float]) -> Table:
+    """Table 11: seconds of timed runs, and the simulator's prediction over them."""
+    figures = ("total_seconds", *(f"seconds_per_question{end}" for end in ("", ".median", ".p95")))
+    rows: list[Row] = []
     for run in runs:
-        for name in run.timed:
-            figures: dict[str, Any] = {
-                key: run.time(name, key)
-                for key in (
-                    "total_seconds",
-                    "seconds_per_question",
-                    "seconds_per_question.median",
-                    "seconds_per_question.p95",
-                )
-            }
-            rows.append((run.benchmark.name, name, len(run.timed[name]), *figures.values()))
+        for name in run.seconds.columns:
+            cells = [run.time(name, figure) for figure in figures]
+            row = run.benchmark.name, name, int(run.seconds[name].count()), *cells
+            said = predicted.get((run.benchmark.name.lower(), name))
+            rows.append((*row, _over(said, cells[1])) if predicted else row)
     return Table(
         "times",
         "Seconds, timed in one process (Table 11)",
-        ("benchmark", "strategy", "questions", "total", "a question", "median", "p95"),
-        tuple(rows),
+        (
+            *("benchmark", "strategy", "questions", "total", "a question", "median", "p95"),
+            *(("predicted / timed",) if predicted else ()),
+        ),
+        rows,
         scale=1.0,
         places=3,
-        notes=tuple(note for run in runs for note in _strangers(run)),
+        notes=[note for run in runs for note in _timing_notes(run)],
+    )
+
+
+def decoding(runs: Sequence[Evaluated], protocol: str) -> Table:
+    """Table 12's form; evaluations without speculative decoding have no rows."""
+    return Table(
+        "decoding",
+        f"Decoding: accept rate in %, timed seconds, speedup, score in %, {protocol} (Table 12)",
+        ("benchmark", "method", "accept rate", "total", "a question", "speedup", "score"),
+        [
+            (
+                run.benchmark.name,
+                name,
+                percent(accept_rate(run, name)),
+                run.time(name, "total_seconds"),
+                run.time(name, "seconds_per_question"),
+                time_ratio(run, REFERENCE, name),
+                percent(run.score(name, protocol)),
+            )
+            for run in runs
+            if len(run.of("speculative"))
+            for name in (REFERENCE, "speculative", "mai")
+        ],
+        scale=1.0,
+        places=2,
+    )
+
+
+def protocol_scores(runs: Sequence[Evaluated]) -> Table:
+    """Every strategy's score under every protocol that has one."""
+    return Table(
+        "protocols",
+        "Scores by strategy under every protocol",
+        ("benchmark", "strategy", "metric", *PROTOCOLS),
+        [
+            (run.benchmark.name, name, run.headline, *(run.score(name, one) for one in PROTOCOLS))
+            for run in runs
+            for name in run.strategies
+        ],
+        notes=list(_zero_notes(runs, "strict")),
     )
 
 
 def outputs(runs: Sequence[Evaluated]) -> Table:
     """What to look at before any score is believed: failures, unread and cut outputs, cost."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for run in runs:
-        for name, results in run.results.items():
-            ids = list(results)
-            cut = [any(call["cut"] for call in results[one]["calls"]) for one in ids]
-            written = [
-                float(sum(call["output_tokens"] or 0 for call in results[one]["calls"]))
-                for one in ids
-            ]
-            rows.append(
-                (
-                    run.benchmark.name,
-                    name,
-                    len(ids),
-                    run.failed.get(name, 0),
-                    percent(run.unread(name)),
-                    percent(share(cut, run.clusters(ids))),
-                    mean(written, run.clusters(ids)),
-                )
-            )
+        # A strategy that failed on every question has no results.
+        for name in dict.fromkeys([*run.strategies, *run.failed]):
+            own = run.of(name)
+            unread, cut = (percent(proportion(own, own[column])) for column in ("unread", "cut"))
+            failed, tokens = run.failed.get(name, 0), mean(own, "tokens")
+            rows.append((run.benchmark.name, name, len(own), failed, unread, cut, tokens))
     return Table(
         "outputs",
         "Outputs: failed; unread and cut ones in %; mean output tokens of all calls",
         ("benchmark", "strategy", "questions", "failed", "unread", "cut", "output tokens"),
-        tuple(rows),
+        rows,
         scale=1.0,
     )
 
 
-def _strangers(run: Evaluated) -> Iterator[str]:
-    """What was timed and is no part of the evaluation."""
-    unknown = {one for times in run.timed.values() for one in times if one not in run.questions}
+def wants_whole_output(run: Evaluated, strategy: str, protocol: str) -> bool:
+    """Whether a protocol compares whole outputs where the strategy answers at length.
+
+    Without a benchmark's own script, strict is such a comparison; every explanation and every
+    reasoning is wrong by it, which tells nothing of the answer.
+    """
+    own_rule = protocol == "strict" and run.benchmark.metric == "accuracy"
+    return own_rule and strategy.endswith(("_explain", "_reason"))
+
+
+def _zero_notes(runs: Sequence[Evaluated], protocol: str) -> Iterator[str]:
+    """Yield a sentence for each evaluation in which a score is 0 by rule."""
+    for run in runs:
+        names = [name for name in run.strategies if wants_whole_output(run, name, protocol)]
+        if names:
+            yield (
+                f"{run.benchmark.name}: strict compares the whole output with the accepted "
+                f"answers, so it is 0 by rule for what is explained or reasoned first "
+                f"({', '.join(names)})."
+            )
+
+
+def _unread_notes(runs: Sequence[Evaluated]) -> Iterator[str]:
+    """Yield a sentence for each evaluation with strategies whose outputs often have no answer."""
+    for run in runs:
+        unread = run.results.groupby("strategy", sort=False)["unread"].mean()
+        many = [f"{100 * part:.0f}% of {name}" for name, part in unread.items()]
+        many = [text for text, part in zip(many, unread, strict=True) if part > MANY_UNREAD]
+        if many:
+            yield (
+                f"{run.benchmark.name}: in many outputs no answer was found ({', '.join(many)}); "
+                "they count as wrong. The table of outputs says how many were cut at their limit."
+            )
+
+
+def _timing_notes(run: Evaluated) -> Iterator[str]:
+    """Yield what was timed and is no part of the evaluation."""
+    unknown = sum(one not in run.questions for one in run.seconds.index)
     if unknown:
         yield (
-            f"{run.benchmark.name}: {len(unknown)} of the timed questions are not among the "
+            f"{run.benchmark.name}: {unknown} of the timed questions are not among the "
             f"{len(run.questions)} evaluated ones. They count in seconds, not in the cascade's "
             "time over that of others."
         )
-    absent = [name for name in run.timed if name not in run.results]
+    absent = [name for name in run.seconds.columns if name not in run.strategies]
     if absent:
         yield f"{run.benchmark.name}: timed, but without results: {', '.join(absent)}."
 
 
-def _two_stage(run: Evaluated, protocol: str) -> tuple[Cell, ...] | None:
-    """The cascade's disputed questions, verified by the small model's two-stage answer."""
-    cascaded, staged = run.results.get("mai", {}), run.results.get("small_two_stage", {})
-    transferred = run.results.get("full_transfer", {})
-    ids = [one for one in cascaded if one in staged and one in transferred]
-    if not ids:
+def _over(predicted: float | None, timed: Estimate) -> Estimate | None:
+    """Return a prediction over the timed mean, with the interval of that."""
+    if predicted is None or not timed.value:
         return None
-    direct = run.calls("mai", "large", "direct")
-    routes = {one: cascaded[one]["route"] for one in ids}
-    verified = 0
-    texts: dict[str, str] = {}
-    for one in ids:
-        texts[one] = str(cascaded[one]["text"])
-        if routes[one] == "direct" or one not in direct:
-            continue
-        if _agree(run, one, str(staged[one]["text"]), direct[one]["text"]):
-            verified += 1
-            texts[one] = direct[one]["text"]
-        else:
-            texts[one] = str(transferred[one]["text"])
-    went = list(routes.values())
+    low, high = (predicted / end if end else None for end in (timed.high, timed.low))
+    return Estimate(predicted / timed.value, low, high, timed.questions)
+
+
+def _sparse_rows(run: Evaluated, protocol: str) -> Iterator[Row]:
+    variants = sorted(
+        (one for one in map(Variant.read, run.strategies) if one.sparse), key=_sparse_order
+    )
+    head = run.benchmark.name
+    if variants and len(run.of("large_direct")):
+        nothing = percent(run.score("large_direct", protocol))
+        yield head, "large_direct", None, "nothing", None, None, None, None, nothing
+    for one in variants:
+        calls, sparse = selections(run, one.name), one.sparse or SparseTransfer()
+        layers = sorted({sparse.layer, *calls["layer"].dropna().astype(int)} - {None})
+        part = calls["kept_tokens"] / calls["reasoning_tokens"].clip(lower=1)
+        yield (
+            head,
+            one.strategy,
+            ", ".join(f"L{layer}" for layer in layers) or None,
+            f"{100 * sparse.share:g}%",
+            sparse.keep,
+            mean(calls, "kept_tokens"),
+            percent(mean(calls.assign(part=part), "part")),
+            percent(mean(calls, "reached")),
+            percent(run.score(one.name, protocol)),
+        )
+    for strategy, one in {one.strategy: one for one in variants}.items():
+        if len(run.of(strategy)):
+            tokens = mean(selections(run, one.name), "reasoning_tokens")
+            full = percent(run.score(strategy, protocol))
+            yield head, strategy, None, "full", None, tokens, None, None, full
+
+
+def selections(run: Evaluated, strategy: str) -> Frame:
+    """Return the calls of a strategy with what was selected of each transferred reasoning."""
+    own = run.calls[run.calls["strategy"] == strategy]
+    return own.dropna(subset="kept_tokens").set_index("question")
+
+
+def _sparse_order(variant: Variant) -> tuple[str, int, float, str]:
+    sparse = variant.sparse or SparseTransfer()
+    return variant.strategy, sparse.layer or 0, sparse.share, sparse.keep
+
+
+_VERIFIED = ("verified", "transfer", "score")
+
+
+def _two_stage_cells(run: Evaluated, protocol: str) -> Row | None:
+    """Return Table 15's row: the disagreeing questions, verified by the two-stage answer."""
+    rows = run.of("mai")
+    staged, transferred = run.of("small_two_stage")["text"], run.of("full_transfer")["text"]
+    rows = rows[rows.index.isin(staged.index) & rows.index.isin(transferred.index)]
+    if not len(rows):
+        return None
+    direct = run.calls_of("mai", "large", "direct")["text"]
+    again = rows.index[(rows["route"] != "direct") & rows.index.isin(direct.index)]
+    verified = [one for one in again if _agree(run, one, staged[one], direct[one])]
+    texts = rows["text"].copy()
+    texts[again] = transferred[again]
+    texts[verified] = direct[verified]
+    changed = grade(run.benchmark, texts).assign(image=rows["image"])
+    count = rows["route"].value_counts()
     return (
-        len(ids),
-        went.count("reasoned"),
-        went.count("transferred"),
-        run.score("mai", protocol, set(ids)),
-        verified,
-        len(ids) - went.count("direct") - verified,
-        run.score_texts(texts, protocol),
+        len(rows),
+        int(count.get("reasoned", 0)),
+        int(count.get("transferred", 0)),
+        score(run.benchmark, rows, protocol),
+        len(verified),
+        len(rows) - int(count.get("direct", 0)) - len(verified),
+        score(run.benchmark, changed, protocol),
     )
 
 
@@ -319,19 +463,3 @@ def _agree(run: Evaluated, one: str, first: str, second: str) -> bool:
         for text in (first, second)
     ]
     return agree(*read) == "agree"
-
-
-def _tokens(run: Evaluated, role: str, style: str) -> Estimate:
-    for source in _SOURCES[role, style]:
-        if run.results.get(source):
-            return run.output_tokens(source, role, style)
-    return _NOTHING
-
-
-def _pair(run: Evaluated) -> str:
-    return f"{run.models['small']} + {run.models['large']}"
-
-
-def _says_something(table: Table) -> bool:
-    estimates = [cell for row in table.rows for cell in row if isinstance(cell, Estimate)]
-    return any(estimate.value is not None for estimate in estimates)

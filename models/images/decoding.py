@@ -10,8 +10,7 @@ import math
 import re
 import threading
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
 
@@ -49,8 +48,7 @@ class ImageError(ValueError):
     """An image that cannot be used; the message is one sentence that says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pixels:
+class Pixels(NamedTuple):
     """A decoded image.
 
     Attributes:
@@ -65,94 +63,48 @@ class Pixels:
     untouched: bool
 
 
-def decode_image(data: bytes, name: str) -> Pixels:
-    """Decode encoded bytes; the type is read from the bytes, never from a name.
+def decode_image(source: bytes | Image.Image, name: str) -> Pixels:
+    """Decode an image file, or bring a PIL image of any mode into the same form.
 
     Args:
-        data: The bytes of an image file.
+        source: The bytes of a file, whose type is read from the bytes, never from a name; or a PIL
+            image, which is not changed, and of which the frame that it stands at is taken.
         name: What the image is called in error messages.
 
     Raises:
         ImageError: Empty, not an image, truncated, damaged, or more than `MAX_PIXELS`.
     """
-    if not data:
-        raise ImageError(f"{name} is empty (0 bytes).")
-    return _despite_warnings(lambda: _decode(data, name))
-
-
-def normalize_image(opened: Image.Image, name: str) -> Pixels:
-    """Bring a PIL image of any mode into the form of `Pixels`; the argument is not changed.
-
-    Of an animation or a multi-page file the frame the image stands at is taken: the first one,
-    after opening.
-
-    Raises:
-        ImageError: Truncated, damaged, without pixels, or more than `MAX_PIXELS`.
-    """
-    return _despite_warnings(lambda: _normalize(opened, name))
-
-
-def encode_image(image: Image.Image, mime_type: str) -> bytes:
-    """Encode as "image/jpeg" (quality 95, full colour resolution) or as PNG."""
-    stream = io.BytesIO()
-    if mime_type == "image/jpeg":
-        image.save(stream, "JPEG", quality=95, subsampling=0)
-    else:
-        image.save(stream, "PNG", compress_level=1)
-    return stream.getvalue()
-
-
-def shrink_image(image: Image.Image, max_pixels: int) -> Image.Image:
-    """Return a larger image with so many pixels, of the same shape."""
-    scale = (max_pixels / (image.width * image.height)) ** 0.5
-    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
-    return image.resize(size, Image.Resampling.BICUBIC)
-
-
-def _despite_warnings(read: Callable[[], Pixels]) -> Pixels:
-    """Read an image; where the program makes warnings errors, Pillow's do not refuse it.
-
-    Pillow warns of what it can do without, such as broken EXIF data. Warning filters belong to the
-    whole process, so they are only changed where one of them is in the way, and one at a time.
-    """
     try:
-        return read()
-    except Warning:
-        with _changing_filters, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
-            return read()
-
-
-def _decode(data: bytes, name: str) -> Pixels:
-    try:
-        opened = Image.open(io.BytesIO(data), formats=_FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_large(name) from error
-    except UnidentifiedImageError as error:
-        raise ImageError(_not_an_image(data, name)) from error
-    except Warning:
+        try:
+            return _decode(source, name)
+        except Warning:
+            # Pillow warns of what it can do without, such as broken EXIF data. Where the program
+            # makes warnings errors, they must not refuse an image. Filters belong to the whole
+            # process, so they are only changed where one is in the way, and one at a time.
+            with _changing_filters, warnings.catch_warnings():
+                warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+                return _decode(source, name)
+    except ImageError:
         raise
     except Exception as error:
-        raise _damaged(name, error) from error
-    return _normalize(opened, name)
+        raise ImageError(_what_is_wrong(error, source, name)) from error
 
 
-def _normalize(opened: Image.Image, name: str) -> Pixels:
+def _decode(source: bytes | Image.Image, name: str) -> Pixels:
+    if isinstance(source, bytes):
+        if not source:
+            raise ImageError(f"{name} is empty (0 bytes).")
+        opened: Image.Image = Image.open(io.BytesIO(source), formats=_FORMATS)
+    else:
+        opened = source
     if opened.width * opened.height > MAX_PIXELS:
-        raise _too_large(name)
+        raise Image.DecompressionBombError
     if not opened.width or not opened.height:
         raise ImageError(f"{name} has no pixels ({opened.width} x {opened.height}).")
-    try:
-        opened.load()
-        upright = _upright(opened)
-        rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
-        image = _fit(rgb)
-    except Image.DecompressionBombWarning as error:
-        raise _too_large(name) from error
-    except Warning:
-        raise
-    except Exception as error:
-        raise _damaged(name, error) from error
+    opened.load()
+    upright = _upright(opened)
+    rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
+    image = _fit(rgb)
     untouched = (
         opened.format in {"PNG", "JPEG"}
         and opened.mode == "RGB"
@@ -161,7 +113,7 @@ def _normalize(opened: Image.Image, name: str) -> Pixels:
         and upright is opened
         and image is rgb
     )
-    return Pixels(image=image, format=opened.format, untouched=untouched)
+    return Pixels(image, opened.format, untouched)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -188,30 +140,16 @@ def _true_cmyk(image: Image.Image, opened: Image.Image) -> Image.Image:
 
 def _eight_bit(image: Image.Image) -> Image.Image:
     """Scale 16-bit, 32-bit and float greys to 8 bits; Pillow's own conversion clips them."""
+    low, high = 0.0, 65535.0
     if image.mode.startswith("I;16"):
-        return _scaled(image.convert("I"), 0, 65535)
-    if image.mode == "I":
-        low, high = _extrema(image)
-        if low >= 0 and high <= 65535:
-            sixteen_bit = high > 255 or image.format == "PNG"
-            return _scaled(image, 0, 65535 if sixteen_bit else 255)
-        return _scaled(image, low, high)
-    if image.mode == "F":
-        low, high = _extrema(image)
-        if low >= 0 and high <= 255:
-            return _scaled(image, 0, 1 if high <= 1 else 255)
-        return _scaled(image, low, high)
-    return image
-
-
-def _extrema(image: Image.Image) -> tuple[float, float]:
-    low, high = image.getextrema()
-    if isinstance(low, tuple) or isinstance(high, tuple):  # only images of several bands
-        raise TypeError("expected one band")
-    return low, high
-
-
-def _scaled(image: Image.Image, low: float, high: float) -> Image.Image:
+        image = image.convert("I")
+    elif image.mode in {"I", "F"}:
+        shallow, deep = (255, 65535) if image.mode == "I" else (1, 255)
+        low, high = cast("tuple[float, float]", image.getextrema())
+        if low >= 0 and high <= deep:
+            low, high = 0, deep if high > shallow or image.format == "PNG" else shallow
+    else:
+        return image
     scale = 255 / ((high - low) or 1)
     grey = image.point(lambda value: value * scale - low * scale).convert("L")
     grey.info.pop("transparency", None)  # a grey level of the old depth
@@ -230,13 +168,12 @@ def _flatten(image: Image.Image) -> Image.Image:
 def _fit(image: Image.Image) -> Image.Image:
     """Pad very long images with white to `MAX_RATIO`, then scale tiny ones up to `MIN_SIDE`.
 
-    Image processors of vision models raise on images outside these limits. The same object if
-    there is nothing to do.
+    The same object if there is nothing to do.
     """
-    short = max(min(image.size), math.ceil(max(image.size) / MAX_RATIO))
+    short = math.ceil(max(image.size) / MAX_RATIO)
     if short > min(image.size):
         size = (max(image.width, short), max(image.height, short))
-        image = ImageOps.pad(image, size, color="white") if image.size != size else image
+        image = ImageOps.pad(image, size, color="white")
     if min(image.size) < MIN_SIDE:
         scale = MIN_SIDE / min(image.size)
         size = (round(image.width * scale), round(image.height * scale))
@@ -244,24 +181,18 @@ def _fit(image: Image.Image) -> Image.Image:
     return image
 
 
-def _not_an_image(data: bytes, name: str) -> str:
-    head = data[:1000]
-    looks = next((what for pattern, what in _LOOKS_LIKE if pattern.match(head)), None)
-    found = f"its content looks like {looks}" if looks else "its content is of no known type"
-    known = "PNG, JPEG, WebP, GIF, BMP, TIFF or AVIF"
-    return f"{name} is not an image ({found}); give a {known} file."
-
-
-def _too_large(name: str) -> ImageError:
-    return ImageError(
-        f"{name} has more than {MAX_PIXELS // 1_000_000} million pixels; scale it down first."
-    )
-
-
-def _damaged(name: str, error: Exception) -> ImageError:
+def _what_is_wrong(error: Exception, source: object, name: str) -> str:
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        millions = MAX_PIXELS // 1_000_000
+        return f"{name} has more than {millions} million pixels; scale it down first."
+    if isinstance(error, UnidentifiedImageError) and isinstance(source, bytes):
+        looks = [what for pattern, what in _LOOKS_LIKE if pattern.match(source[:1000])]
+        found = f"looks like {looks[0]}" if looks else "is of no known type"
+        known = "PNG, JPEG, WebP, GIF, BMP, TIFF or AVIF"
+        return f"{name} is not an image (its content {found}); give a {known} file."
     if isinstance(error, MemoryError):
-        return ImageError(f"There is not enough memory to decode {name}; scale it down first.")
+        return f"There is not enough memory to decode {name}; scale it down first."
     if "truncated" in str(error).lower() or isinstance(error, EOFError):
-        return ImageError(f"{name} is truncated: its end is missing, so get the whole file.")
+        return f"{name} is truncated: its end is missing, so get the whole file."
     reason = " ".join(str(error).split()) or type(error).__name__
-    return ImageError(f"{name} is damaged and cannot be decoded ({reason}).")
+    return f"{name} is damaged and cannot be decoded ({reason})."

@@ -2,11 +2,13 @@
 
 import base64
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from cachetools import LRUCache, cached
 from PIL import Image
 
 from ...configs.files import write_whole
-from .decoding import ImageError, Pixels, decode_image, encode_image, normalize_image, shrink_image
+from .decoding import ImageError, decode_image
 from .sources import (
     decode_base64,
     decode_data_uri,
@@ -25,7 +27,7 @@ from .sources import (
 )
 
 CACHE_BYTES = 256 << 20
-"""Memory that decoded images may take in a process; as much again for their base64 texts."""
+"""Memory that decoded images may take in a process; as much again for texts that hold images."""
 
 _IMAGE_TYPES = {"image", "image_url", "input_image"}
 
@@ -52,7 +54,14 @@ class DecodedImage:
     @cached_property
     def base64(self) -> str:
         """The image file as base64: the bytes as read, or encoded again."""
-        data = self.data or encode_image(self.image, self.mime_type)
+        data = self.data
+        if data is None:
+            stream = io.BytesIO()
+            if self.mime_type == "image/jpeg":
+                self.image.save(stream, "JPEG", quality=95, subsampling=0)  # full colour resolution
+            else:
+                self.image.save(stream, "PNG", compress_level=1)
+            data = stream.getvalue()
         text = base64.b64encode(data).decode("ascii")
         _remember(text, self)
         return text
@@ -75,28 +84,24 @@ class DecodedImage:
 
     def shrink(self, max_pixels: int | None) -> "DecodedImage":
         """Return it with at most so many pixels, in the same shape; itself if it has no more."""
-        if max_pixels is None or self.image.width * self.image.height <= max_pixels:
+        pixels = self.image.width * self.image.height
+        if max_pixels is None or pixels <= max_pixels:
             return self
+        scale = (max_pixels / pixels) ** 0.5
+        size = (max(1, int(self.image.width * scale)), max(1, int(self.image.height * scale)))
         digest = f"{self.digest}-{max_pixels}"
-        return _once(
-            digest,
-            lambda: DecodedImage(shrink_image(self.image, max_pixels), digest, self.format),
-        )
+        resize = partial(self.image.resize, size, Image.Resampling.BICUBIC)
+        return _once(digest, lambda: DecodedImage(resize(), digest, self.format))
 
 
 def _memory(decoded: DecodedImage) -> int:
-    return 3 * decoded.image.width * decoded.image.height + len(decoded.data or b"")
-
-
-class _Text(NamedTuple):
-    """A digest, and the length of the text that stands for the same image."""
-
-    digest: str
-    length: int
+    encoded = 7 * len(decoded.data or b"") // 3  # the bytes, and their base64
+    return 3 * decoded.image.width * decoded.image.height + encoded
 
 
 _images: LRUCache[str, DecodedImage] = LRUCache(CACHE_BYTES, getsizeof=_memory)
-_texts: LRUCache[str, _Text] = LRUCache(CACHE_BYTES, getsizeof=lambda text: text.length)
+# Digests, with the lengths, of base64 texts and data URIs.
+_texts: LRUCache[str, tuple[str, int]] = LRUCache(CACHE_BYTES, getsizeof=itemgetter(1))
 _lock = threading.Condition()
 
 
@@ -256,25 +261,23 @@ def _from_bytes(data: bytes, name: str) -> DecodedImage:
     digest = hashlib.sha256(data).hexdigest()
 
     def decode() -> DecodedImage:
-        pixels = decode_image(data, name)
-        kept = data if pixels.untouched else None
-        return DecodedImage(pixels.image, digest, pixels.format, kept)
+        image, encoding, untouched = decode_image(data, name)
+        return DecodedImage(image, digest, encoding, data if untouched else None)
 
     return _once(digest, decode)
 
 
 def _from_pil(image: Image.Image) -> DecodedImage:
-    pixels: Pixels = normalize_image(image, "The image")
-    seen = pixels.image
+    seen, encoding, _ = decode_image(image, "The image")
     digest = hashlib.sha256(f"{seen.width} {seen.height} ".encode() + seen.tobytes()).hexdigest()
-    return _once(digest, lambda: DecodedImage(seen.copy(), digest, pixels.format))
+    return _once(digest, lambda: DecodedImage(seen.copy(), digest, encoding))
 
 
 def _from_text(text: str, decode: Callable[[str], bytes], name: str = "The image") -> DecodedImage:
     """Load what a base64 text or data URI holds; one that was seen before is not decoded again."""
     with _lock:
         seen = _texts.get(text)
-    found = cached_image(seen.digest) if seen else None
+    found = cached_image(seen[0]) if seen else None
     if found is None:
         found = _from_bytes(decode(text), name)
         _remember(text, found)
@@ -284,4 +287,4 @@ def _from_text(text: str, decode: Callable[[str], bytes], name: str = "The image
 def _remember(text: str, decoded: DecodedImage) -> None:
     if len(text) <= CACHE_BYTES:
         with _lock:
-            _texts[text] = _Text(decoded.digest, len(text))
+            _texts[text] = decoded.digest, len(text)

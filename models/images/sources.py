@@ -128,8 +128,15 @@ def _read_file(path: Path) -> bytes:
     name = describe(str(path))
     try:
         status = path.stat()
-        problem = _problem(status)
-        data = b"" if problem else path.read_bytes()
+        if stat.S_ISDIR(status.st_mode):
+            raise ImageError(f"{name} is a folder, not an image.")
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
+            raise ImageError(f"{name} is not a regular file.")
+        if status.st_size > MAX_FILE_BYTES:
+            raise ImageError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB.")
+        return path.read_bytes()
+    except ImageError:  # a ValueError, too
+        raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ImageError(f"There is no file {name}.") from error
     except PermissionError as error:
@@ -137,25 +144,13 @@ def _read_file(path: Path) -> bytes:
     except (OSError, ValueError) as error:  # a name that is too long or holds a null byte
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"The file {name} cannot be read ({reason}).") from error
-    if problem:
-        raise ImageError(f"{name} is {problem}.")
-    return data
-
-
-def _problem(status: os.stat_result) -> str:
-    if stat.S_ISDIR(status.st_mode):
-        return "a folder, not an image"
-    if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
-        return "not a regular file"
-    if status.st_size > MAX_FILE_BYTES:
-        return f"larger than {MAX_FILE_BYTES >> 20} MiB"
-    return ""
 
 
 def _fetch(url: str, allow_fetch: bool) -> bytes:
+    name = describe(url)
     if not allow_fetch:
         raise ImageError(
-            f"{describe(url)} was not fetched because downloads are off; set allow_fetch=True "
+            f"{name} was not fetched because downloads are off; set allow_fetch=True "
             "(--allow-fetch), or download the image and give its path."
         )
     import httpx
@@ -166,13 +161,12 @@ def _fetch(url: str, allow_fetch: bool) -> bytes:
             return thread.submit(asyncio.run, _download(url)).result()
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
-        raise ImageError(f"{describe(url)} was answered with HTTP status {status}.") from error
-    except TimeoutError as error:
-        reason = f"it took more than {FETCH_SECONDS:.0f} seconds"
-        raise ImageError(f"{describe(url)} cannot be fetched ({reason}).") from error
+        raise ImageError(f"{name} was answered with HTTP status {status}.") from error
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ImageError(f"{describe(url)} cannot be fetched ({reason}).") from error
+        if isinstance(error, TimeoutError):
+            reason = f"it took more than {FETCH_SECONDS:.0f} seconds"
+        raise ImageError(f"{name} cannot be fetched ({reason}).") from error
 
 
 async def _download(url: str) -> bytes:
@@ -192,8 +186,7 @@ async def _download(url: str) -> bytes:
                     if response.next_request.url.scheme not in {"http", "https"}:
                         raise OSError(f"redirected to {url}")
                     continue
-                if not response.is_success:
-                    raise httpx.HTTPStatusError("", request=response.request, response=response)
+                response.raise_for_status()
                 async for chunk in response.aiter_bytes():
                     data += chunk
                     if len(data) > MAX_FETCH_BYTES:

@@ -190,7 +190,7 @@ class ChatTransformers(LocalChat):
             batch_tokens=self.batch_tokens,
             prefix_cache_bytes=self.prefix_cache_bytes,
             on_chunk=on_chunk,
-            draft=drafts and (drafts, chat_turns(messages, draft._load_image)[1]),
+            draft=None if drafts is None else (drafts, chat_turns(messages, draft._load_image)[1]),
         )
         engine.submit(request)
         return LocalCall(request.future, model_name, started, timeout, settings.logprobs)

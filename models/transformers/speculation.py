@@ -12,7 +12,8 @@ import torch
 
 from ..completion import Drafted
 from ..errors import ModelError
-from .checkpoint import ModelSpec, read_config, read_processor
+from .checkpoint import read_config, read_processor
+from .load_errors import ModelSpec
 from .prefix_cache import has_plain_cache, new_cache
 from .prompt import REUSING, Prompt
 

@@ -1,11 +1,12 @@
-"""A vLLM engine of this process: its event loop, prompts in, outputs out.
+"""Engines of vLLM in this process: started once, shared, released; prompts in, outputs out.
 
-Imports vLLM: only `running_engines` imports this module, when the first engine starts.
+vLLM is imported when the first engine starts.
 """
 
 import asyncio
+import atexit
 import gc
-import re
+import os
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
@@ -13,31 +14,106 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
-from transformers import AutoProcessor
-from vllm import SamplingParams
-from vllm.engine.arg_utils import AsyncEngineArgs
-from vllm.sampling_params import RequestOutputKind
-from vllm.v1.engine.async_llm import AsyncLLM
-from vllm.v1.engine.exceptions import EngineDeadError
-
 from ..chat_format import Turn, prompt_text
-from ..completion import Chunk, Completion, Settings
+from ..completion import Chunk, Completion, Settings, token_entry
+from ..context_length import read_overflow
 from ..errors import ContextLengthError, EngineEndedError, ModelError
+from ..event_loop import EventLoopThread
 from ..images import DecodedImage
-from .options import EngineSpec
-from .outputs import Output
+from .engine_args import (
+    EngineSpec,
+    check_engine,
+    check_main_guard,
+    check_main_script,
+    prepare,
+    start_error,
+    starting_processes,
+)
 
 _Result = TypeVar("_Result")
 
 _MOST_TOKENS = (1 << 31) - 1
 
+_lock = threading.Lock()
+_engines: dict[EngineSpec, "Engine"] = {}
+_inherited: list["Engine"] = []  # kept, because freeing them would end them for the parent
+
+
+def get_engine(spec: EngineSpec) -> "Engine":
+    """Return the running engine of a spec; start it at the first call, and again if it has died.
+
+    Engines start one after the other: each measures the free memory before it takes its share.
+
+    Raises:
+        ModelError: vLLM is not installed, or the engine cannot be started.
+    """
+    engine = _engines.get(spec)
+    if engine is not None and not engine.dead:
+        return engine
+    with _lock:
+        engine = _engines.get(spec)
+        if engine is not None and engine.dead:
+            del _engines[spec]
+            engine.close()
+            engine = None
+        if engine is None:
+            engine = _engines[spec] = _start(spec)
+        return engine
+
+
+def running_engine(spec: EngineSpec) -> "Engine | None":
+    """Return the engine of a spec if it runs."""
+    return _engines.get(spec)
+
+
+def release_engine(spec: EngineSpec) -> None:
+    """End an engine, with its processes; calls in progress fail."""
+    with _lock:
+        engine = _engines.pop(spec, None)
+        if engine is not None:
+            engine.close()
+
+
+@atexit.register
+def release_all() -> None:
+    """End every engine of this process."""
+    for spec in list(_engines):
+        release_engine(spec)
+
+
+def _leave_to_the_parent() -> None:
+    """In a forked process: the engines are the parent's, and their threads are not here."""
+    global _lock  # noqa: PLW0603  another thread of the parent's may have held it
+    _lock = threading.Lock()
+    _inherited.extend(_engines.values())
+    _engines.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+def _start(spec: EngineSpec) -> "Engine":
+    check_main_script()
+    check_engine(spec, spec.model)
+    log = prepare()
+    begin = log.stat().st_size if log and log.exists() else 0
+    try:
+        with starting_processes():
+            return Engine(spec)
+    except ModelError:
+        raise
+    except Exception as error:
+        check_main_guard(spec.model)
+        reason = f"{type(error).__name__}: {error}"
+        raise start_error(spec.model, reason, log, begin) from error
+
 
 class Engine:
     """One running engine, shared by everyone who asks for it.
 
-    vLLM's asynchronous engine lives in an event loop of its own, in a thread of its own, so that
-    callers from any thread and any loop meet in its batches. The model itself runs in processes
-    below this one.
+    vLLM's asynchronous engine lives in an event loop of its own, so that callers from any thread
+    and any loop meet in its batches. The model itself runs in processes below this one.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -46,22 +122,20 @@ class Engine:
         Raises:
             Exception: What vLLM raises if it cannot start; the reason is often only in its log.
         """
+        from transformers import AutoProcessor
+
         self.name = spec.model
-        self._processor = _processor(spec)
-        self._loop = asyncio.new_event_loop()
+        self._max_images = spec.max_images
+        processor: Any = AutoProcessor  # transformers leaves it untyped
+        self._processor = processor.from_pretrained(spec.model, revision=spec.revision)
         self._lock = threading.Lock()
         self._closed = False
-        self._answers: set[Future[Any]] = set()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name=f"vllm-{spec.model}", daemon=True
-        )
-        self._thread.start()
+        self._calls: set[Future[Any]] = set()
+        self._loop = EventLoopThread(f"vllm-{spec.model}")
         try:
-            self._llm: AsyncLLM = asyncio.run_coroutine_threadsafe(
-                _start(spec), self._loop
-            ).result()
+            self._llm = self._loop.run(_start_llm(spec))
         except BaseException:
-            self._end_loop()
+            self._loop.close()
             raise
 
     @property
@@ -70,17 +144,16 @@ class Engine:
         return bool(self._llm.errored)
 
     def close(self) -> None:
-        """End the engine's processes; calls under way fail."""
+        """End the engine's processes; calls in progress fail."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
         with suppress(Exception):
-            ended = asyncio.run_coroutine_threadsafe(_shut_down(self._llm), self._loop)
-            ended.result(timeout=60)
-        self._end_loop()
-        for answer in list(self._answers):
-            _fail(answer, self._unloaded())
+            self._loop.submit(_shut_down(self._llm)).result(timeout=60)
+        self._loop.close()
+        for call in list(self._calls):
+            _fail(call, self._unloaded())
         # vLLM shuts down once more when its object is freed, which fails as the interpreter ends.
         del self._llm
         gc.collect()
@@ -92,31 +165,31 @@ class Engine:
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> Future[Completion]:
-        """Generate. Returns at once; cancelling the future aborts the request.
+        """Generate. Returns immediately; cancelling the future aborts the request.
 
         Args:
             turns: The conversation.
-            images: Its pictures, in order.
+            images: Its images, in order.
             settings: How to generate.
             on_chunk: Called for every chunk of output, in the engine's thread.
         """
-        return self._answer(self._generate(turns, images, settings, on_chunk))
+        return self._submit(self._generate(turns, images, settings, on_chunk))
 
-    def run(self, work: Callable[[AsyncLLM], Coroutine[Any, Any, _Result]]) -> Future[_Result]:
-        """Do something with vLLM's own engine, in its loop; for what `submit` has no setting.
+    def run(self, work: Callable[[Any], Coroutine[Any, Any, _Result]]) -> Future[_Result]:
+        """Call vLLM's own engine, in its loop; for what `submit` has no setting.
 
         Args:
-            work: Given the engine, a coroutine. What vLLM raises in it is explained.
+            work: Takes the `AsyncLLM` and returns a coroutine. What vLLM raises in it is explained.
         """
-        return self._answer(self._explained(work))
+        return self._submit(work(self._llm))
 
     def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
-        """Token ids of a prompt, those of pictures included."""
-        prompt = self._answer(self._render(turns, images)).result()
+        """Return the token ids of a prompt, those of images included."""
+        prompt = self._submit(self._render(turns, images)).result()
         return list(prompt["prompt_token_ids"])
 
     def token_ids(self, text: str) -> list[int]:
-        """Token ids of a bare text."""
+        """Return the token ids of a bare text."""
         return list(self._processor.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     async def _generate(
@@ -126,41 +199,77 @@ class Engine:
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None,
     ) -> Completion:
-        try:
-            prompt = await self._render(turns, images)
-            output = Output(self._decode, settings.top_logprobs)
-            outputs = self._llm.generate(prompt, _sampling(settings), uuid.uuid4().hex)
-            async with aclosing(outputs):
-                async for step in outputs:
-                    chunk = output.add(step)
-                    if on_chunk and (chunk.text or chunk.logprobs):
-                        on_chunk(chunk)
-            return output.completion()
-        except Exception as error:
-            raise self._explain(error) from error
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
 
-    async def _explained(self, work: Callable[[AsyncLLM], Coroutine[Any, Any, _Result]]) -> _Result:
-        try:
-            return await work(self._llm)
-        except Exception as error:
-            raise self._explain(error) from error
+        prompt = await self._render(turns, images)
+        sampling = SamplingParams(
+            max_tokens=min(settings.max_tokens, _MOST_TOKENS),
+            temperature=settings.temperature,
+            seed=settings.seed,
+            stop=list(settings.stop) or None,
+            logprobs=settings.top_logprobs if settings.logprobs else None,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        logprobs: list[dict[str, Any]] = []
+        text, cached, count = "", 0, 0
+        async with aclosing(self._llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
+            async for step in steps:
+                (new,) = step.outputs
+                chunk = Chunk(new.text, tuple(self._logprobs(new, settings.top_logprobs)))
+                text += chunk.text
+                logprobs += chunk.logprobs
+                count += len(new.token_ids)
+                cached = max(cached, step.num_cached_tokens or 0)  # some steps do not name it
+                if on_chunk and (chunk.text or chunk.logprobs):
+                    on_chunk(chunk)
+        return Completion(
+            text=text,
+            input_tokens=len(step.prompt_token_ids or ()),
+            output_tokens=count,
+            finish_reason="length" if new.finish_reason == "length" else "stop",
+            logprobs=tuple(logprobs),
+            cached_tokens=cached,
+        )
 
     async def _render(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
+        if len(images) > self._max_images:
+            raise ModelError(
+                f"The prompt holds {len(images)} images and {self.name!r} was started for "
+                f"{self._max_images}; raise max_images."
+            )
         text = prompt_text(self._processor, turns, len(images), self.name)
         tokenizer = self._processor.tokenizer
-        written = bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
-        tokens = tokenizer(text, add_special_tokens=not written)["input_ids"]
-        prompt: dict[str, Any] = {"prompt_token_ids": tokens}
+        begun = bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
+        prompt: dict[str, Any] = {
+            "prompt_token_ids": tokenizer(text, add_special_tokens=not begun)["input_ids"]
+        }
         if images:
             prompt["multi_modal_data"] = {"image": [image.image for image in images]}
+            # Names by which vLLM keeps what it computed of an image; it would hash the pixels.
+            prompt["multi_modal_uuids"] = {"image": [image.digest for image in images]}
         (rendered,) = await self._llm.renderer.render_cmpl_async([prompt])
         return rendered
 
-    def _decode(self, tokens: Sequence[int]) -> str:
-        text: str = self._processor.tokenizer.decode(tokens, skip_special_tokens=True)
-        return text
+    def _logprobs(self, new: Any, top: int) -> list[dict[str, Any]]:
+        """Return an entry for each token of a step, where they were asked for."""
+        # A token that ended the output has no text; a stop string ends it as text.
+        ended = new.finish_reason == "stop" and not isinstance(new.stop_reason, str)
+        tokens = list(new.token_ids)[:-1] if ended else list(new.token_ids)
+        entries = []
+        for token, at in zip(tokens, new.logprobs or (), strict=False):
+            # The token itself is among them even if it is not one of the likeliest.
+            likeliest = sorted(at, key=lambda other: at[other].rank)[:top]
+            others = [(other, at[other].logprob) for other in likeliest]
+            entries.append(token_entry(self._decode, token, at[token].logprob, others))
+        return entries
 
-    def _explain(self, error: Exception) -> Exception:
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return str(self._processor.tokenizer.decode(tokens, skip_special_tokens=True))
+
+    def _explain(self, error: Exception) -> ModelError:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         if isinstance(error, ModelError):
             return error
         if isinstance(error, EngineDeadError):
@@ -169,96 +278,65 @@ class Engine:
                 "again."
             )
         text = " ".join(str(error).split())
-        limit = re.search(r"maximum (?:context|model) length (?:is|of) (\d+)", text)
-        if limit:
-            return self._too_long(text, int(limit[1]))
-        if "image" in text and re.search(r"[Aa]t most \d+ ", text):
-            return ModelError(
-                f"The prompt holds more images than {self.name!r} was started for ({text[:200]}); "
-                "raise max_images."
-            )
+        if overflow := read_overflow(text):
+            advice = "shorten it, set max_pixels to shrink the images, or raise the engine option"
+            sentence = overflow.sentence(repr(self.name), f"{advice} max_model_len")
+            return ContextLengthError(sentence, limit=overflow.limit, length=overflow.length)
         return ModelError(f"vLLM refuses the prompt for {self.name!r} ({text[:300]}).")
 
-    def _too_long(self, text: str, limit: int) -> ContextLengthError:
-        found = re.search(r"contains (?:at least )?(\d+) input tokens|\(length (\d+)\)", text)
-        length = int(found[1] or found[2]) if found else None
-        has = f"has {length} tokens" if length else "is too long"
-        return ContextLengthError(
-            f"The prompt {has} and {self.name!r} takes at most {limit}, answer included; shorten "
-            "it, set max_pixels to shrink the images, or raise the engine option max_model_len.",
-            limit=limit,
-            length=length,
-        )
-
-    def _answer(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+    def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
         """Start a coroutine. The future resolves in any case; cancelled, it cancels the work."""
-        answer: Future[_Result] = Future()
+        call: Future[_Result] = Future()
         with self._lock:
             if self._closed:
                 work.close()
                 raise self._unloaded()
-            self._answers.add(answer)
-            working = asyncio.run_coroutine_threadsafe(self._resolve(answer, work), self._loop)
+            self._calls.add(call)
+            working = self._loop.submit(self._resolve(call, work))
 
         def end(done: Future[_Result]) -> None:
-            self._answers.discard(done)
+            self._calls.discard(done)
             if done.cancelled():
                 working.cancel()
 
-        answer.add_done_callback(end)
-        return answer
+        call.add_done_callback(end)
+        return call
 
-    async def _resolve(self, answer: Future[_Result], work: Coroutine[Any, Any, _Result]) -> None:
+    async def _resolve(self, call: Future[_Result], work: Coroutine[Any, Any, _Result]) -> None:
         try:
             result = await work
         except asyncio.CancelledError:  # by the caller, who has gone, or by the end of the engine
-            _fail(answer, self._unloaded())
+            _fail(call, self._unloaded())
             raise
         except Exception as error:  # noqa: BLE001  the caller gets it
-            _fail(answer, error)
+            explained = self._explain(error)
+            if explained is not error:
+                explained.__cause__ = error
+            _fail(call, explained)
         else:
             with suppress(InvalidStateError):  # the caller gave up at this moment
-                answer.set_result(result)
+                call.set_result(result)
 
     def _unloaded(self) -> ModelError:
         return ModelError(f"The model {self.name!r} was unloaded during the call; call again.")
 
-    def _end_loop(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
 
-
-def _fail(answer: Future[Any], error: Exception) -> None:
+def _fail(call: Future[Any], error: Exception) -> None:
     with suppress(InvalidStateError):
-        answer.set_exception(error)
+        call.set_exception(error)
 
 
-async def _start(spec: EngineSpec) -> AsyncLLM:
+async def _start_llm(spec: EngineSpec) -> Any:
     # In the engine's own loop: vLLM attaches its tasks to the loop that runs.
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
     return AsyncLLM.from_engine_args(AsyncEngineArgs(**spec.arguments()))
 
 
-async def _shut_down(llm: AsyncLLM) -> None:
+async def _shut_down(llm: Any) -> None:
     llm.shutdown()
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _processor(spec: EngineSpec) -> Any:
-    processor: Any = AutoProcessor  # transformers leaves it untyped
-    return processor.from_pretrained(spec.model, revision=spec.revision)
-
-
-def _sampling(settings: Settings) -> SamplingParams:
-    return SamplingParams(
-        max_tokens=min(settings.max_tokens, _MOST_TOKENS),
-        temperature=settings.temperature,
-        seed=settings.seed,
-        stop=list(settings.stop) or None,
-        logprobs=settings.top_logprobs if settings.logprobs else None,
-        output_kind=RequestOutputKind.DELTA,
-    )

@@ -5,7 +5,7 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai.benchmarks.prefix_reuse import Reuse, reused_share, shared_tokens
-from langgraph_mai.models import image_block, image_reference
+from langgraph_mai.models.images import block_image
 
 
 def test_only_full_blocks_count():
@@ -28,7 +28,7 @@ def test_shared_tokens_end_where_the_prompts_part(demo_weights):
     from transformers import AutoProcessor
 
     processor = AutoProcessor.from_pretrained(demo_weights / "small")
-    block = image_block(image_reference(Image.new("RGB", (160, 160), "white")))
+    block = block_image({"image": Image.new("RGB", (160, 160), "white")}).block
 
     def prompt(text):
         return [HumanMessage([block, {"type": "text", "text": text}])]

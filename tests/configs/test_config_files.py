@@ -1,6 +1,5 @@
 import re
 import traceback
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,113 +12,103 @@ ROOT = Path(__file__).parents[2]
 PAIR = {"small": {"model": "org/small"}, "large": {"model": "org/large"}}
 
 
+def refused(load, given):
+    """What is wrong, in one sentence."""
+    with pytest.raises(ConfigError) as error:
+        load(given)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
+    return str(error.value)
+
+
 def write(tmp_path, content, name="mine.yaml"):
     path = tmp_path / name
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
     return path
 
 
-@pytest.mark.parametrize("name", list_pairs())
-def test_every_pair_of_the_package_is_valid(name):
-    pair = load_pair_config(name)
-    assert pair.description
-    assert pair.small.model != pair.large.model
-    assert isinstance(load_prompts(pair.prompts), PromptsConfig)
-
-
-def test_the_pairs_that_come_with_the_package():
-    assert set(list_pairs()) == {
-        "demo",
-        "demo-server",
-        "demo-vllm",
-        "internvl3.5-1b-8b",
-        "internvl3.5-2b-14b",
-        "internvl3.5-2b-8b",
-        "qwen3-vl-2b-4b",
-        "qwen3-vl-2b-8b",
-        "qwen3-vl-2b-8b-vllm",
-        "qwen3-vl-4b-8b",
-    }
+def test_pairs_and_prompts_of_the_package():
+    pairs = "qwen3-vl-2b-4b qwen3-vl-2b-8b qwen3-vl-2b-8b-vllm qwen3-vl-4b-8b"
+    pairs += " internvl3.5-1b-8b internvl3.5-2b-14b internvl3.5-2b-8b demo demo-server demo-vllm"
+    assert set(list_pairs()) == set(pairs.split())
     assert {"default", "demo"} <= set(list_prompts())
+    for name in list_pairs():
+        pair = load_pair_config(name)
+        assert pair.description
+        assert pair.small.model != pair.large.model
+        assert isinstance(load_prompts(pair.prompts), PromptsConfig)
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (PAIR | {"smal": {}}, "unknown key 'smal'; write 'small' if you mean that."),
-        ({"small": PAIR["small"]}, "the key 'large' is missing; add it."),
-        (PAIR | {"large": {"model": 7}}, "'large.model': Input should be a valid string"),
-        (PAIR | {"large": {"model": "x", "dtype": "float8"}}, "'large.dtype': Input should be"),
-        (PAIR | {"large": {"model": "x", "max_pixels": 0}}, "'large.max_pixels'"),
-        (
-            PAIR | {"backend": "magic"},
-            "'backend': Input should be 'transformers', 'vllm' or 'server'",
-        ),
-        ("- just\n- a list\n", "must hold keys and values, not list."),
-        ("", "must hold keys and values, not NoneType."),
-        ("small: [1,\nlarge: }", "cannot be read as YAML"),
-        ("small: {model: x, revision: 2024-13-45}", "cannot be read as YAML"),
-        ("[" * 5000, "cannot be read as YAML"),
-        ("small: {model: x}\nlarge: {model: y}\nsmall: {model: z}", "'small' is given twice"),
-        ("small: {model: x, model: y}\nlarge: {model: z}", "'model' is given twice"),
-        ("small: &a {model: x, foo: *a}\nlarge: *a", "unknown key 'small.foo'"),
-        (PAIR | {"backend": ["x" * 500] * 500}, "'backend': Input should be"),
-        (PAIR | {"backend": "server"}, "the backend server needs small.base_url"),
-        (PAIR | {"large": {"model": "x", "backend": "server"}}, "needs large.base_url"),
-        (PAIR | {"large": {"model": "x", "base_url": "localhost:1"}}, "must be an http(s) URL"),
-        (PAIR | {"large": {"model": "x", "base_url": "http://a:b@c/v1"}}, "no user or password"),
-        (PAIR | {"large": {"model": "x", "api_key": "secret"}}, "unknown key 'large.api_key'"),
-        (PAIR | {"large": {"model": "x", "memory": 1.5}}, "'large.memory'"),
-        (
-            PAIR | {"backend": "vllm", "large": {"model": "x", "memory": 0.9}},
-            "shares of one GPU and add up to 1.2",
-        ),
-        (PAIR | {"sparse": {"layers": 3}}, "unknown key 'sparse.layers'; write 'layer' if you"),
-        (PAIR | {"sparse": {"share": 0}}, "'sparse.share': Input should be greater than 0"),
-        *(
-            (PAIR | {"sparse": {name: value}}, f"'sparse.{name}': must be a number, not true or")
-            for name in ("layer", "share", "query")
-            for value in (True, False)
-        ),
-        (PAIR | {"sparse": {"keep": "best"}}, "'sparse.keep': Input should be 'attention', "),
-        (PAIR | {"selecter": "small"}, "unknown key 'selecter'; write 'selector' if you mean"),
-        (PAIR | {"selector": "large"}, "'selector': Input should be small, or a model with keys"),
-        (PAIR | {"selector": ["x"]}, "'selector': Input should be small, or a model with keys"),
-        (PAIR | {"selector": {"dtype": "auto"}}, "the key 'selector.model' is missing"),
-        (PAIR | {"selector": {"model": "x", "dtyp": 1}}, "unknown key 'selector.dtyp'; write"),
-        (
-            PAIR | {"selector": {"model": "x", "backend": "vllm"}},
-            "runs on transformers, for vllm gives no attention; remove selector.backend",
-        ),
-        (
-            PAIR | {"backend": "vllm", "selector": "small"},
-            "selector: small needs a small model that runs on transformers, not on vllm",
-        ),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path, content, sentence):
-    path = write(tmp_path, content)
-    with pytest.raises(ConfigError) as error:
-        load_pair_config(path)
-    assert sentence in str(error.value)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 1000
+FAULTS = [
+    (PAIR | {"smal": {}}, "unknown key 'smal'; write 'small' if you mean that."),
+    ({"small": PAIR["small"]}, "the key 'large' is missing; add it."),
+    (PAIR | {"large": {"model": 7}}, "'large.model': Input should be a valid string"),
+    (PAIR | {"large": {"model": "x", "dtype": "float8"}}, "'large.dtype': Input should be"),
+    (PAIR | {"large": {"model": "x", "max_pixels": 0}}, "'large.max_pixels'"),
+    (
+        PAIR | {"backend": "magic"},
+        "'backend': Input should be 'transformers', 'vllm' or 'server'",
+    ),
+    ("- just\n- a list\n", "must hold keys and values, not list."),
+    ("", "must hold keys and values, not NoneType."),
+    ("small: [1,\nlarge: }", "cannot be read as YAML"),
+    ("small: {model: x, revision: 2024-13-45}", "cannot be read as YAML"),
+    ("[" * 5000, "cannot be read as YAML"),
+    ("small: {model: x}\nlarge: {model: y}\nsmall: {model: z}", "'small' is given twice"),
+    ("small: {model: x, model: y}\nlarge: {model: z}", "'model' is given twice"),
+    ("small: &a {model: x, foo: *a}\nlarge: *a", "unknown key 'small.foo'"),
+    (PAIR | {"backend": ["x" * 500] * 500}, "'backend': Input should be"),
+    (PAIR | {"backend": "server"}, "the backend server needs small.base_url"),
+    (PAIR | {"large": {"model": "x", "backend": "server"}}, "needs large.base_url"),
+    (PAIR | {"large": {"model": "x", "base_url": "localhost:1"}}, "must be an http(s) URL"),
+    (PAIR | {"large": {"model": "x", "base_url": "http://a:b@c/v1"}}, "no user or password"),
+    (PAIR | {"large": {"model": "x", "api_key": "secret"}}, "unknown key 'large.api_key'"),
+    (PAIR | {"large": {"model": "x", "memory": 1.5}}, "'large.memory'"),
+    (
+        PAIR | {"backend": "vllm", "large": {"model": "x", "memory": 0.9}},
+        "shares of one GPU and add up to 1.2",
+    ),
+    (PAIR | {"sparse": {"layers": 3}}, "unknown key 'sparse.layers'; write 'layer' if you"),
+    (PAIR | {"sparse": {"share": 0}}, "'sparse.share': Input should be greater than 0"),
+    *(
+        (PAIR | {"sparse": {name: value}}, f"'sparse.{name}': must be a number, not true or")
+        for name in ("layer", "share", "query")
+        for value in (True, False)
+    ),
+    (PAIR | {"sparse": {"keep": "best"}}, "'sparse.keep': Input should be 'attention', "),
+    (PAIR | {"selecter": "small"}, "unknown key 'selecter'; write 'selector' if you mean"),
+    (PAIR | {"selector": "large"}, "'selector': Input should be small, or a model with keys"),
+    (PAIR | {"selector": ["x"]}, "'selector': Input should be small, or a model with keys"),
+    (PAIR | {"selector": {"dtype": "auto"}}, "the key 'selector.model' is missing"),
+    (PAIR | {"selector": {"model": "x", "dtyp": 1}}, "unknown key 'selector.dtyp'; write"),
+    (
+        PAIR | {"selector": {"model": "x", "backend": "vllm"}},
+        "runs on transformers, for vllm gives no attention; remove selector.backend",
+    ),
+    (
+        PAIR | {"backend": "vllm", "selector": "small"},
+        "selector: small needs a small model that runs on transformers, not on vllm",
+    ),
+    ("smal:\n  model: a\nlarge:\n  model: b\n", "unknown key 'smal'"),
+]
+
+
+def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path):
+    for content, sentence in FAULTS:
+        path = write(tmp_path, content)
+        message = refused(load_pair_config, path)
+        assert sentence in message
+        assert str(path) in message
 
 
 def test_merged_keys_may_be_overridden(tmp_path):
-    pair = load_pair_config(
-        write(
-            tmp_path,
-            "small: &a {model: x, dtype: float16}\nlarge: &b {<<: *a, model: y}\nprompts: demo\n",
-        )
-    )
+    content = "small: &a {model: x, dtype: float16}\nlarge: &b {<<: *a, model: y}\nprompts: demo\n"
+    pair = load_pair_config(write(tmp_path, content))
     assert (pair.large.model, pair.large.dtype) == ("y", "float16")
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
+def test_unknown_names_are_refused_with_a_suggestion():
+    pairs = [
         ("demoo", "There is no pair 'demoo'; did you mean 'demo'?"),
         ("qwen3-vl-2b-8", "did you mean 'qwen3-vl-2b-8b'?"),
         ("zzz", "There is no pair 'zzz'; known: demo, "),
@@ -132,29 +121,15 @@ def test_merged_keys_may_be_overridden(tmp_path):
         (None, "The pair cannot be None: give a name or the path of a YAML file."),
         ({"small": {}}, "The pair cannot be {'small': {}}: give a name"),
         (b"demo", "The pair cannot be b'demo'"),
-    ],
-)
-def test_an_unknown_pair_is_named_with_a_suggestion(name, sentence):
-    with pytest.raises(ConfigError) as error:
-        load_pair_config(name)
-    assert sentence in str(error.value)
-    assert len(str(error.value)) < 500
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
+    ]
+    prompts = [
         ("defualt", "There are no prompts 'defualt'; did you mean 'default'?"),
         ("./no.yaml", "There is no prompts file './no.yaml'."),
-        (None, "The prompts cannot be None"),
         ({"direct": 1}, "The prompts cannot be {'direct': 1}"),
-        (7, "The prompts cannot be 7"),
-    ],
-)
-def test_unknown_prompts_are_named(name, sentence):
-    with pytest.raises(ConfigError) as error:
-        load_prompts(name)
-    assert sentence in str(error.value)
+    ]
+    for load, cases in ((load_pair_config, pairs), (load_prompts, prompts)):
+        for name, sentence in cases:
+            assert sentence in refused(load, name)
 
 
 def test_relative_paths_start_at_the_file(tmp_path):
@@ -185,70 +160,33 @@ def test_a_folder_beside_the_file_goes_before_a_hub_name(tmp_path, monkeypatch):
     assert config.prompts == "default"
 
 
-@pytest.mark.parametrize(
-    ("style", "change", "sentence"),
-    [
+def test_prompts_that_cannot_work_are_refused(tmp_path):
+    def sentence(**change):
+        return refused(load_prompts, write(tmp_path, load_prompts().model_dump() | change))
+
+    cases = [
         ("direct", {"instruction": " Answer."}, "must start with a letter"),
         ("direct", {"instruction": ""}, "at least 1 character"),
         ("reason", {"max_tokens": 0}, "greater than 0"),
         ("transfer", {"instruction": "Answer."}, "must hold {reasoning} exactly once"),
-    ],
-)
-def test_prompts_that_cannot_work_are_refused(tmp_path, style, change, sentence):
-    content = load_prompts().model_dump()
-    content[style] |= change
-    with pytest.raises(ConfigError) as error:
-        load_prompts(write(tmp_path, content))
-    assert sentence in str(error.value)
-    assert f"'{style}." in str(error.value)
+    ]
+    for style, change, expected in cases:
+        whole = load_prompts().model_dump()[style] | change
+        assert re.search(rf"'{style}\..*{expected}", sentence(**{style: whole}))
+    choices = """{letter}. | {text} | {letter}: {txt} | {} | {} {} | {0} {1} | {letter}} {text}
+        | {letter} {text | {letter} {text.name} | {letter} {text[name]} | {letter} {text[0]} |
+        | {letter} {text:d} | {letter} {text:.1} | {{letter}} {{text}}"""
+    for choice in map(str.strip, choices.split("|")):
+        assert re.search("'choice': .*must hold {letter} and {text}", sentence(choice=choice))
+    for kind in ("yesno", "auto", "yes-no", "Number", 3):
+        message = sentence(answer_hints={kind: "Answer."})
+        assert f"'answer_hints.{kind}': Input should be 'yes_no'" in message
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        "",
-        "{letter}.",
-        "{text}",
-        "{letter}: {txt}",
-        "{}",
-        "{} {}",
-        "{0} {1}",
-        "{letter}} {text}",
-        "{letter} {text",
-        "{letter} {text.name}",
-        "{letter} {text[name]}",
-        "{letter} {text[0]}",
-        "{letter} {text:d}",
-        "{letter} {text:.1}",
-        "{{letter}} {{text}}",
-    ],
-)
-def test_a_choice_must_show_its_letter_and_text(tmp_path, choice):
-    content = load_prompts().model_dump() | {"choice": choice}
-    with pytest.raises(ConfigError, match=r"'choice': .*must hold {letter} and {text}"):
-        load_prompts(write(tmp_path, content))
-
-
-@pytest.mark.parametrize(
-    "choice", ["({letter}) {text}", "{text} = {letter}", "{{{letter}}} {text}"]
-)
-def test_a_choice_may_look_otherwise(tmp_path, choice):
-    content = load_prompts().model_dump() | {"choice": choice}
-    assert load_prompts(write(tmp_path, content)).choice == choice
-
-
-@pytest.mark.parametrize("kind", ["yesno", "auto", "yes-no", "Number", 3])
-def test_hints_for_an_unknown_answer_type_are_refused(tmp_path, kind):
-    content = load_prompts().model_dump() | {"answer_hints": {kind: "Answer."}}
-    with pytest.raises(ConfigError, match=rf"'answer_hints\.{kind}': Input should be 'yes_no'"):
-        load_prompts(write(tmp_path, content))
-
-
-def test_a_misspelt_key_is_named_though_its_right_form_is_missing(tmp_path):
-    path = tmp_path / "pair.yaml"
-    path.write_text("smal:\n  model: a\nlarge:\n  model: b\n")
-    with pytest.raises(ConfigError, match="unknown key 'smal'"):
-        load_pair_config(path)
+def test_a_choice_may_look_otherwise(tmp_path):
+    for choice in ("({letter}) {text}", "{text} = {letter}", "{{{letter}}} {text}"):
+        content = load_prompts().model_dump() | {"choice": choice}
+        assert load_prompts(write(tmp_path, content)).choice == choice
 
 
 def test_a_model_may_have_a_backend_of_its_own(tmp_path):
@@ -259,26 +197,20 @@ def test_a_model_may_have_a_backend_of_its_own(tmp_path):
     assert pair.large.base_url == "http://gpu-host:8000/v1"
 
 
-@pytest.mark.parametrize(
-    ("small", "large", "shared"),
-    [
-        ("auto", "auto", True),
-        ("auto", "cuda", True),
-        ("auto", "cuda:0", True),
-        ("cuda:0", "cuda", True),
-        ("cuda:1", "cuda:1", True),
-        ("cuda", "cuda:1", False),
-        ("auto", "cpu", False),
-    ],
-)
-def test_models_on_one_gpu_share_its_memory_whatever_it_is_called(tmp_path, small, large, shared):
-    content = {
-        "backend": "vllm",
-        "small": {"model": "org/a", "memory": 0.6, "device": small},
-        "large": {"model": "org/b", "memory": 0.6, "device": large},
-    }
-    with pytest.raises(ConfigError, match="shares of one GPU") if shared else nullcontext():
-        assert load_pair_config(write(tmp_path, content)).large.device == large
+def test_models_on_one_gpu_share_its_memory_whatever_it_is_called(tmp_path):
+    def content(small, large):
+        devices = {"small": small, "large": large}
+        models = {
+            role: {"model": f"org/{role}", "memory": 0.6, "device": device}
+            for role, device in devices.items()
+        }
+        return write(tmp_path, {"backend": "vllm", **models})
+
+    shared = ["auto auto", "auto cuda", "auto cuda:0", "cuda:0 cuda", "cuda:1 cuda:1"]
+    for devices in shared:
+        assert "shares of one GPU" in refused(load_pair_config, content(*devices.split()))
+    for small, large in (("cuda", "cuda:1"), ("auto", "cpu")):
+        assert load_pair_config(content(small, large)).large.device == large
 
 
 def test_sparse_transfer_has_keys_of_its_own(tmp_path):
@@ -319,50 +251,47 @@ def test_one_word_changes_the_backend(tmp_path):
         assert pair.memory_of("large") == 0.5
 
 
-@pytest.mark.parametrize(
-    ("address", "sentence"),
-    [
-        ("nonsense", "must be an http(s) URL"),
-        ("ftp://host/v1", "must be an http(s) URL"),
-        ("http:///v1", "must be an http(s) URL"),
-        ("http://[::1/v1", "must be an http(s) URL"),
-        ("http://h:abc/v1", "a port from 1 to 65535"),
-        ("http://h:99999/v1", "a port from 1 to 65535"),
-        ("http://h:0/v1", "a port from 1 to 65535"),
-        ("http://h:/v1", "a port from 1 to 65535"),
-        ("http://[::1]:x/v1", "a port from 1 to 65535"),
-        ("http://h o/v1", "no spaces or control characters"),
-        ("http://h\x00o/v1", "no spaces or control characters"),
-        (f"http://{'a' * 70}.x/v1", "a host that can exist"),
-        ("http://h/v1#x", "no query and no fragment"),
-    ],
-)
-def test_an_address_that_cannot_be_one_is_refused(tmp_path, address, sentence):
-    large = {"model": "x", "base_url": address}
-    with pytest.raises(ConfigError, match=r"'large\.base_url'") as error:
-        load_pair_config(write(tmp_path, PAIR | {"large": large}))
-    assert sentence in str(error.value)
+def with_address(tmp_path, address):
+    return write(tmp_path, PAIR | {"large": {"model": "x", "base_url": address}})
 
 
-@pytest.mark.parametrize(
-    ("address", "same"),
-    [
-        (" http://h:8000/v1 ", "http://h:8000/v1"),
-        ("http://h/v1//", "http://h/v1"),
-        ("HTTPS://h/v1", "https://h/v1"),
-        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
-        ("http://[::1]/v1", "http://[::1]/v1"),
-    ],
-)
-def test_an_address_is_kept_in_one_form(tmp_path, address, same):
-    large = {"model": "x", "base_url": address}
-    pair = load_pair_config(write(tmp_path, PAIR | {"large": large}))
-    assert pair.large.base_url == same
+def test_an_address_that_cannot_be_one_is_refused(tmp_path):
+    no_url, port = "must be an http(s) URL", "a port from 1 to 65535"
+    addresses = {
+        "nonsense": no_url,
+        "ftp://host/v1": no_url,
+        "http:///v1": no_url,
+        "http://[::1/v1": no_url,
+        "http://h:abc/v1": port,
+        "http://h:99999/v1": port,
+        "http://h:0/v1": port,
+        "http://h:/v1": port,
+        "http://[::1]:x/v1": port,
+        "http://h o/v1": "no spaces or control characters",
+        "http://h\x00o/v1": "no spaces or control characters",
+        f"http://{'a' * 70}.x/v1": "a host that can exist",
+        "http://h/v1#x": "no query and no fragment",
+    }
+    for address, sentence in addresses.items():
+        message = refused(load_pair_config, with_address(tmp_path, address))
+        assert "'large.base_url'" in message
+        assert sentence in message
 
 
-@pytest.mark.parametrize(
-    "large",
-    [
+def test_an_address_is_kept_in_one_form(tmp_path):
+    addresses = {
+        " http://h:8000/v1 ": "http://h:8000/v1",
+        "http://h/v1//": "http://h/v1",
+        "HTTPS://h/v1": "https://h/v1",
+        "http://[::1]:8000/v1": "http://[::1]:8000/v1",
+        "http://[::1]/v1": "http://[::1]/v1",
+    }
+    for address, same in addresses.items():
+        assert load_pair_config(with_address(tmp_path, address)).large.base_url == same
+
+
+def test_a_secret_in_the_wrong_place_is_not_repeated(tmp_path):
+    models = [
         {"base_url": "http://user:hunter2@h/v1"},
         {"base_url": "http://hunter2@h:abc/v1"},
         {"base_url": "//user:hunter2@h/v1"},
@@ -371,10 +300,8 @@ def test_an_address_is_kept_in_one_form(tmp_path, address, same):
         {"api_key_env": "sk-hunter2"},
         {"device": 1, "dtype": "http://user:hunter2@h/v1"},
         {"api_key": "hunter2"},
-    ],
-)
-def test_a_secret_in_the_wrong_place_is_not_repeated(tmp_path, large):
-    with pytest.raises(ConfigError) as error:
-        load_pair_config(write(tmp_path, PAIR | {"large": {"model": "x"} | large}))
-    assert "large." in str(error.value)
-    assert "hunter2" not in "".join(traceback.format_exception(error.value))
+    ]
+    for large in models:
+        with pytest.raises(ConfigError, match=r"large\.") as error:
+            load_pair_config(write(tmp_path, PAIR | {"large": {"model": "x"} | large}))
+        assert "hunter2" not in "".join(traceback.format_exception(error.value))

@@ -16,7 +16,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from langgraph_mai import ChatMAI, MAIContext, MAIInputError, create_mai, load_pair
-from langgraph_mai.models import image_block
+from langgraph_mai.models.images import load_image
 
 PICTURES = Path(__file__).parents[2] / "demo" / "pictures"
 
@@ -27,7 +27,7 @@ def demo():
 
 
 def asked(name, question):
-    block = image_block(str(PICTURES / f"{name}.png"))
+    block = load_image(str(PICTURES / f"{name}.png")).block
     return [HumanMessage([block, {"type": "text", "text": question}])]
 
 

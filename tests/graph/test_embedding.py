@@ -1,3 +1,4 @@
+import asyncio
 import operator
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from langgraph.types import Command, Send, interrupt
 from PIL import Image
 from typing_extensions import TypedDict
 
-from langgraph_mai import MAIError, MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
+from langgraph_mai import MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
 
 
 class Parent(TypedDict, total=False):
@@ -164,50 +165,49 @@ def test_a_node_before_it_may_change_the_question():
     assert asked_by(small) == "Is it red?"
 
 
-def test_an_interrupted_run_still_has_its_question():
+def test_a_graph_that_interrupts_before_it_declares_the_question_itself():
+    class Own(MAIState):
+        question: str
+
     small, large = models("direct")
-    graph = StateGraph(MAIState)
+    graph = StateGraph(Own)
     graph.add_node("person", lambda _state: {"choices": interrupt("which?")})
-    graph.add_node("after", lambda _state: {})
     graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
-    graph.add_edge(START, "person").add_edge("person", "after").add_edge("after", "mai")
+    graph.add_edge(START, "person").add_edge("person", "mai")
     compiled = graph.compile(checkpointer=InMemorySaver())
     compiled.invoke({"question": "Is it red?"}, THREAD)
-    assert compiled.get_state(THREAD).values["question"] == "Is it red?"
     compiled.invoke(Command(resume=["yes", "no"]), THREAD)
     assert asked_by(small) == "Is it red?\nA. yes\nB. no"
 
 
-def test_a_failed_run_can_be_resumed_with_what_it_was_given():
+def test_many_questions_by_abatch_or_send():
+    """The recipe of docs/embedding.md; a question that fails costs no other one's answer."""
     small, large = models("direct")
-    failures = [RuntimeError("busy")]
+    inner = create_mai(small, large, prompts=PROMPTS)
 
-    def fails_once(_state):
-        if failures:
-            raise failures.pop()
+    class Many(TypedDict, total=False):
+        questions: list[MAIInput]
+        answers: Annotated[list[Any], operator.add]
 
-    graph = StateGraph(MAIState)
-    graph.add_node("before", fails_once)
-    graph.add_node("after", lambda _state: {})
-    graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
-    graph.add_edge(START, "before").add_edge("before", "after").add_edge("after", "mai")
-    compiled = graph.compile(checkpointer=InMemorySaver())
-    with pytest.raises(RuntimeError, match="busy"):
-        compiled.invoke({"question": "Is it red?"}, THREAD)
-    assert compiled.invoke(None, THREAD)["answer"] == "yes"
-    assert asked_by(small) == "Is it red?"
+    async def answer(item: dict[str, Any]) -> Many:
+        try:
+            result = await inner.ainvoke(item["asked"])
+        except (MAIError, MAIInputError) as error:
+            result = {"error": str(error)}
+        return {"answers": [result]}
 
+    graph = StateGraph(Many)
+    graph.add_node("answer", answer)
+    graph.add_conditional_edges(
+        START,
+        lambda state: [Send("answer", {"asked": one}) for one in state["questions"]],
+        ["answer"],
+    )
+    questions = [{"question": "Is it red?"}, {"question": " "}, {"question": "Is it round?"}]
+    limits = {"max_concurrency": 2}
+    results = asyncio.run(graph.compile().ainvoke({"questions": questions}, limits))["answers"]
+    assert [result.get("answer") for result in results] == ["yes", None, "yes"]
+    assert "question is empty" in results[1]["error"]
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_thread_of_its_own_starts_every_run_without_the_former_input(fails):
-    small, large = models("direct")
-    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
-    if fails:
-        small.script["direct"] = large.script["direct"] = RuntimeError("busy")
-        with pytest.raises(MAIError):
-            graph.invoke({"question": "Which?", "choices": ["yes", "no"]}, THREAD)
-        small.script["direct"] = large.script["direct"] = "yes"
-    else:
-        graph.invoke({"question": "Which?", "choices": ["yes", "no"]}, THREAD)
-    graph.invoke({"messages": [HumanMessage("Is it red?")]}, THREAD)
-    assert asked_by(small) == "Is it red?"
+    batch = asyncio.run(inner.abatch(questions, limits, return_exceptions=True))
+    assert [isinstance(result, MAIInputError) for result in batch] == [False, True, False]

@@ -1,5 +1,6 @@
 """Faults that were reported to LangGraph, re-enacted with the cascade (public issue numbers)."""
 
+import io
 import operator
 from typing import Annotated, Any
 
@@ -79,12 +80,14 @@ def test_8406_an_empty_context_of_a_wrapper_is_its_own(context):
 def test_8606_7695_a_strict_serializer_restores_the_state_as_it_was(tmp_path):
     saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=()))
     *_, graph = made(checkpointer=saver)
-    drawn = Image.new("RGB", (40, 40), "red")
-    given = {**QUESTION, "images": [drawn], "choices": ["yes", "no"]}
+    stream = io.BytesIO()
+    Image.new("RGB", (40, 40), "red").save(stream, "PNG")
+    given = {**QUESTION, "images": [stream.getvalue()], "choices": ["yes", "no"]}
     graph.invoke(given, THREAD, context=MAIContext(timeout=60))
     values = graph.get_state(THREAD).values
     assert values["task"]["settings"] == {"timeout": 60.0}
-    assert isinstance(values["task"]["images"][0], str)
+    (image,) = values["task"]["images"]
+    assert image["reference"] == f"input:{image['digest']}"
     assert all(type(call) is dict for call in values["calls"])
     assert {type(value) for value in values["task"].values()} <= {str, list, dict}
 

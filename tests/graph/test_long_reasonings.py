@@ -6,7 +6,6 @@ import pytest
 from chat_servers import answers, has_context
 from fakes import PROMPTS, ScriptedModel, scripts
 from langchain_core.exceptions import ContextOverflowError
-from langgraph.cache.memory import InMemoryCache
 
 from langgraph_mai import ChatServer, ChatTransformers, create_mai, create_strategy
 from langgraph_mai.models.errors import ContextLengthError
@@ -114,17 +113,6 @@ def test_whoever_watches_is_told():
     assert all(event["characters_written"] == len(REASONING) for event in events)
     sizes = [event["characters"] for event in events]
     assert sizes == sorted(sizes, reverse=True)
-
-
-def test_a_shortened_answer_is_reused_like_any_other():
-    large = reader(ERRORS["exact"])
-    graph = create_mai(reasoner(), large, prompts=PROMPTS, cache=InMemoryCache())
-    first = graph.invoke(QUESTION)
-    asked = len(large.calls)
-    second = graph.invoke(QUESTION)
-    assert len(large.calls) == asked
-    assert second["calls"] == first["calls"]
-    assert second["calls"][-1]["cut"] == "front"
 
 
 @pytest.mark.parametrize("exact", [True, False])

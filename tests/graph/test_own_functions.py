@@ -4,11 +4,10 @@ import asyncio
 
 import pytest
 from fakes import PROMPTS, models
-from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
-from langgraph_mai import create_strategy
+from langgraph_mai import CallCache, create_strategy
 
 
 @pytest.fixture(params=["invoke", "ainvoke"])
@@ -74,7 +73,7 @@ TRANSFER_FAULTS = [
     ],
 )
 @pytest.mark.parametrize(("transfer", "reason"), TRANSFER_FAULTS)
-@pytest.mark.parametrize("cache", [None, InMemoryCache()])
+@pytest.mark.parametrize("cache", [None, CallCache()])
 def test_a_transfer_that_fails_is_marked(run, strategy, answer, fallback, transfer, reason, cache):
     result = run(strategy, transfer=transfer, cache=cache)
     assert (result["answer"], result["fallback"]) == (answer, fallback)

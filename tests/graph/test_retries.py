@@ -1,10 +1,9 @@
 import pytest
 from fakes import PROMPTS, models
-from langgraph.cache.memory import InMemoryCache
 
-from langgraph_mai import Judge, MAIInputError, ModelError, create_mai, create_strategy
+from langgraph_mai import CallCache, Judge, MAIInputError, ModelError, create_mai, create_strategy
 from langgraph_mai.models.errors import EngineEndedError, UnreachableError
-from langgraph_mai.nodes.retry import worth_retrying
+from langgraph_mai.nodes.caller import worth_retrying
 
 QUESTION = {"question": "Is it red?"}
 
@@ -136,6 +135,6 @@ def test_a_judge_is_asked_again_and_then_counts_as_abstaining(run):
 def test_strategies_and_cached_graphs_try_again_too(run):
     small, large = models("direct")
     small.script["direct"] = failing(1, ConnectionError("refused"))
-    graph = create_strategy("small_direct", small, large, prompts=PROMPTS, cache=InMemoryCache())
+    graph = create_strategy("small_direct", small, large, prompts=PROMPTS, cache=CallCache())
     assert [run(graph, **QUESTION)["answer"] for _ in range(2)] == ["yes", "yes"]
     assert small.styles == ["direct"] * 2

@@ -97,13 +97,12 @@ def test_every_call_sees_every_image(tmp_path, run):
     assert [call["images"] for call in small.calls + large.calls] == [2, 2, 2, 2]
 
 
-def test_images_as_bytes_and_pil_become_references(tmp_path, monkeypatch):
-    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(tmp_path))
+def test_images_as_bytes_pil_and_references(tmp_path):
     picture = Image.new("RGB", (40, 40), "red")
     picture.save(tmp_path / "red.png")
     small, large = models()
     graph = create_mai(small, large, prompts=PROMPTS)
-    images = [picture, (tmp_path / "red.png").read_bytes(), image_reference(picture)]
+    images = [picture, (tmp_path / "red.png").read_bytes(), image_reference(picture, tmp_path)]
     graph.invoke({"question": "Is it red?", "images": images})
     assert small.calls[0]["images"] == 3
 

@@ -3,10 +3,9 @@
 import json
 
 from fakes import PROMPTS, AttentiveModel
-from langgraph.cache.memory import InMemoryCache
-from sparse_runs import QUESTION, REASONING, attentive, blind, weighs
+from sparse_runs import QUESTION, REASONING, attentive, weighs
 
-from langgraph_mai import SparseTransfer, create_mai
+from langgraph_mai import CallCache, create_mai
 from langgraph_mai.models.errors import ModelError
 
 
@@ -58,39 +57,6 @@ def test_a_thread_is_resumed_before_and_behind_the_selection(checkpointer):
     assert len(large.passes) == 1
 
 
-def test_a_cached_call_selects_nothing_again(run):
-    small, large = attentive()
-    graph = create_mai(small, large, prompts=PROMPTS, transfer="sparse", cache=InMemoryCache())
-    first, second = run(graph, QUESTION), run(graph, QUESTION)
-    assert first["calls"] == second["calls"]
-    assert (len(large.passes), len(large.calls)) == (1, 2)
-
-
-def test_a_call_is_shared_only_where_the_same_is_selected(run):
-    cache = InMemoryCache()
-    small, large = attentive()
-    other = AttentiveModel(script={}, label="other")
-    options = [
-        {"transfer": "full"},
-        {"transfer": "sparse"},
-        {"transfer": SparseTransfer(share=0.7)},
-        {"transfer": SparseTransfer(layer=3)},
-        {"transfer": SparseTransfer(query=-2)},
-        {"transfer": SparseTransfer(keep="last")},
-        {"transfer": "sparse", "selector": other},
-        {"transfer": "sparse", "selector": small},
-    ]
-    for number, option in enumerate(options * 2, start=1):
-        run(create_mai(small, large, prompts=PROMPTS, cache=cache, **option), QUESTION)
-        assert large.styles.count("transfer") == min(number, len(options))
-    # A selector that is not asked changes nothing.
-    run(
-        create_mai(small, large, prompts=PROMPTS, cache=cache, transfer="full", selector=other),
-        QUESTION,
-    )
-    assert large.styles.count("transfer") == len(options)
-
-
 class Nameless:
     """Gives attention, is no chat model and says nothing about itself."""
 
@@ -104,24 +70,10 @@ class Nameless:
         return await self.model.aattention(*args, **settings)
 
 
-def test_a_selector_that_says_nothing_of_itself_equals_itself_alone(run):
-    cache = InMemoryCache()
-    small, large = blind()
-    for transfers in (1, 2):
-        nameless = Nameless()
-        graph = create_mai(
-            small, large, prompts=PROMPTS, cache=cache, transfer="sparse", selector=nameless
-        )
-        run(graph, QUESTION)
-        run(graph, QUESTION)
-        assert large.styles.count("transfer") == transfers
-        assert len(nameless.model.passes) == 1
-
-
 def test_a_selection_that_failed_is_made_again(run):
     small, large = attentive()
     large.attends = ModelError("Not now.")
-    graph = create_mai(small, large, prompts=PROMPTS, transfer="sparse", cache=InMemoryCache())
+    graph = create_mai(small, large, prompts=PROMPTS, transfer="sparse", cache=CallCache())
     assert run(graph, QUESTION)["fallback"] == "large_direct"
     large.attends = weighs(red=1.0)
     assert run(graph, QUESTION)["fallback"] is None

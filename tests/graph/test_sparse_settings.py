@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 from fakes import PROMPTS, AttentiveModel, models
 from langchain_core.messages import HumanMessage
-from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from pages import ROOT
@@ -20,7 +19,6 @@ from langgraph_mai import (
     MAIState,
     SparseTransfer,
     create_mai,
-    create_mai_batch,
     create_strategy,
     create_vision_tool,
 )
@@ -118,21 +116,6 @@ def test_every_strategy_takes_it(run, name):
     assert result["fallback"] is None
 
 
-def test_runs_with_other_settings_share_no_cached_call():
-    small, large = pair()
-    graph = create_mai(small, large, prompts=PROMPTS, cache=InMemoryCache())
-    contexts = [
-        MAIContext(),
-        SPARSE,
-        MAIContext(transfer="sparse", sparse_layer=3),
-        MAIContext(transfer="sparse", sparse_share=0.5),
-    ]
-    for context in contexts * 2:
-        graph.invoke(QUESTION, context=context)
-    assert large.styles.count("transfer") == 4
-    assert len(large.passes) == 3
-
-
 def test_a_resumed_run_keeps_its_settings():
     small, large = pair()
     graph = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
@@ -172,20 +155,6 @@ def test_a_parents_field_that_is_no_setting_is_named(run):
     graph.add_edge(START, "mai")
     with pytest.raises(MAIInputError, match=r"The setting 'sparse_layer' cannot.* a field `mai`"):
         run(graph.compile(), SimpleNamespace(sparse_layer="the thinnest"))
-
-
-def test_a_batch_selects_for_every_question(run):
-    small, large = pair()
-    graph = create_mai_batch(create_mai(small, large, prompts=PROMPTS, transfer="sparse"))
-    given = {"questions": [QUESTION, {"question": "Is it round?"}]}
-    for context, expected in ((None, 2), (MAIContext(transfer="full"), 0)):
-        answers = run(graph, context, given)["answers"]
-        assert sum(len(selections(answer)) for answer in answers) == expected
-    # What a question's own settings cannot be is that question's error.
-    refused = run(
-        create_mai_batch(create_mai(*pair(), prompts=PROMPTS)), {"sparse_layer": 2}, given
-    )
-    assert all("'sparse_layer'" in answer["error"] for answer in refused["answers"])
 
 
 def test_a_chat_model_selects_too():

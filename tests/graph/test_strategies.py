@@ -6,7 +6,7 @@ from langchain_core.language_models import FakeListChatModel
 
 from langgraph_mai import ChatTransformers, ConfigError, create_strategy
 from langgraph_mai.graph import STRATEGIES, unavailable
-from langgraph_mai.nodes.accept_rate import accept_rate
+from langgraph_mai.nodes.model_call import accept_rate
 
 EXPECTED = {
     "small_direct": ("no", "direct", ["small direct"]),
@@ -49,7 +49,7 @@ def test_a_strategy_makes_its_calls_and_returns_the_same_keys(name):
     assert (result["answer"], result["route"], calls) == EXPECTED[name]
     assert result["fallback"] is None
     assert len(small.calls) + len(large.calls) == len(calls)
-    assert set(result) == {"answer", "messages", "route", "fallback", "calls"}
+    assert set(result) == {"answer", "value", "messages", "route", "fallback", "calls"}
 
 
 def test_two_stage_reads_its_own_reasoning():

@@ -5,9 +5,8 @@ from fakes import PROMPTS, ScriptedModel, models
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langgraph.cache.memory import InMemoryCache
 
-from langgraph_mai import Judge, create_mai
+from langgraph_mai import CallCache, Judge, create_mai
 
 QUESTION = {"question": "Is it red?"}
 WRAPPERS = {
@@ -23,7 +22,7 @@ WRAPPERS = {
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_wrapped_model_keeps_the_limits_of_the_prompts(wrap, cached):
     small, large = models("transferred")
-    cache = InMemoryCache() if cached else None
+    cache = CallCache() if cached else None
     graph = create_mai(wrap(small), wrap(large), prompts=PROMPTS, cache=cache, timeout=60)
     result = graph.invoke(QUESTION)
     assert (result["answer"], result["route"]) == ("yes", "transferred")
@@ -59,7 +58,7 @@ def test_a_fallback_without_a_limit_is_not_given_one():
     ],
 )
 def test_models_bound_differently_share_no_cached_answers(first, second):
-    cache = InMemoryCache()
+    cache = CallCache()
     small, large = models("direct")
     for wrap in (first, second):
         create_mai(small, wrap(large), prompts=PROMPTS, cache=cache).invoke(QUESTION)
@@ -67,7 +66,7 @@ def test_models_bound_differently_share_no_cached_answers(first, second):
 
 
 def test_models_bound_alike_share_cached_answers():
-    cache = InMemoryCache()
+    cache = CallCache()
     small, large = models("direct")
     for _ in range(2):
         create_mai(small, large.bind(seed=1), prompts=PROMPTS, cache=cache).invoke(QUESTION)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from langgraph_mai.models import ChatServer, ChatTransformers, ChatVLLM, ModelError
+from langgraph_mai import ChatServer, ChatTransformers, ChatVLLM, ModelError
 from langgraph_mai.models.capabilities import SupportsAttention
 from langgraph_mai.models.errors import CallTimeoutError, ContextLengthError
 

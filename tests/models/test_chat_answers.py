@@ -11,7 +11,8 @@ from checkpoints import CONTEXT
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from langgraph_mai.models import ChatTransformers, ModelError, load_image
+from langgraph_mai import ChatTransformers, ModelError
+from langgraph_mai.models.images import load_image
 
 
 def logprobs(model, messages):

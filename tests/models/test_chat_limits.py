@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from langgraph_mai.models import ChatTransformers
+from langgraph_mai import ChatTransformers
 
 QUESTION = [HumanMessage([{"type": "image", "image": Image.new("RGB", (90, 60), "red")}, "What?"])]
 LONG = {"max_tokens": 900, "temperature": 1.0, "seed": 0}

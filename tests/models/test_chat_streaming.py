@@ -8,7 +8,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from langgraph_mai.models import ChatTransformers
+from langgraph_mai import ChatTransformers
 
 QUESTION = [HumanMessage([{"type": "image", "image": Image.new("RGB", (90, 60), "red")}, "What?"])]
 

@@ -4,7 +4,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 from PIL import Image, ImageDraw
 
-from langgraph_mai.models import ChatTransformers, image_block
+from langgraph_mai import ChatTransformers
+from langgraph_mai.models.images import load_image
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def block(tmp_path_factory):
     draw.rectangle((70, 40, 90, 60), fill="blue")
     path = tmp_path_factory.mktemp("pictures") / "shapes.png"
     image.save(path)
-    return image_block(str(path))
+    return load_image(str(path)).block
 
 
 @pytest.fixture(params=["small", "large"])

@@ -14,7 +14,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import HumanMessage, SystemMessage
 from transformers import GenerationMixin, StoppingCriteriaList
 
-from langgraph_mai.models import ChatTransformers, ImageError, ModelError
+from langgraph_mai import ChatTransformers, ImageError, ModelError
 
 QUESTIONS = [
     ask("What?", picture("red")),

@@ -4,17 +4,14 @@ import base64
 import io
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
 from PIL import Image
 
-from langgraph_mai.models import (
+from langgraph_mai.models.images import (
     ImageError,
     block_image,
-    image_block,
-    image_reference,
     is_image_block,
     load_image,
-    message_images,
+    standard_block,
 )
 
 
@@ -29,60 +26,45 @@ TEXT = base64.b64encode(RED).decode()
 URI = f"data:image/png;base64,{TEXT}"
 
 
-def forms(path):
-    return {
-        "v1 base64": {"type": "image", "base64": TEXT, "mime_type": "image/png"},
-        "v1 base64, wrong label": {"type": "image", "base64": TEXT, "mime_type": "image/jpeg"},
-        "v1 base64, no label": {"type": "image", "base64": TEXT},
-        "v1 url with data": {"type": "image", "url": URI},
-        "v1 url with file": {"type": "image", "url": path.as_uri()},
-        "v1 url with path": {"type": "image", "url": str(path)},
-        "v0 base64": {
-            "type": "image",
-            "source_type": "base64",
-            "data": TEXT,
-            "mime_type": "image/png",
-        },
-        "v0 url": {"type": "image", "source_type": "url", "url": URI},
-        "OpenAI": {"type": "image_url", "image_url": {"url": URI, "detail": "low"}},
-        "OpenAI, path": {"type": "image_url", "image_url": {"url": str(path)}},
-        "OpenAI, plain": {"type": "image_url", "image_url": URI},
-        "OpenAI responses": {"type": "input_image", "image_url": URI},
-        "Anthropic base64": {
-            "type": "image",
-            "source": {"type": "base64", "media_type": "image/png", "data": TEXT},
-        },
-        "Anthropic url": {"type": "image", "source": {"type": "url", "url": URI}},
-        "Hugging Face PIL": {"type": "image", "image": Image.open(io.BytesIO(RED))},
-        "Hugging Face path": {"type": "image", "image": str(path)},
-        "Hugging Face Path": {"type": "image", "path": path},
-        "Hugging Face url": {"type": "image", "url": path.as_uri()},
-        "Hugging Face bytes": {"type": "image", "image": RED},
-        "Qwen": {"image": str(path)},
-        "Google": {"type": "media", "mime_type": "image/png", "data": TEXT},
-        "file": {"type": "file", "mime_type": "image/png", "base64": TEXT},
-        "non-standard": {
-            "type": "non_standard",
-            "value": {"type": "image", "source": {"type": "base64", "data": TEXT}},
-        },
-    }
-
-
-@pytest.mark.parametrize("form", list(forms(__import__("pathlib").Path("/x"))))
-def test_every_form_is_read(tmp_path, form):
+def test_every_form_is_read(tmp_path):
     path = tmp_path / "a b.png"
     path.write_bytes(RED)
-    block = forms(path)[form]
-    assert is_image_block(block)
-    assert block_image(block).getpixel((5, 5)) == (255, 0, 0)
-    if block.get("type"):  # LangChain itself wants a type
-        (reference,) = message_images(HumanMessage([{"type": "text", "text": "x"}, block]))
-        assert load_image(reference).getpixel((5, 5)) == (255, 0, 0)
+    blocks = [
+        {"type": "image", "base64": TEXT, "mime_type": "image/png"},
+        {"type": "image", "base64": TEXT, "mime_type": "image/jpeg"},
+        {"type": "image", "base64": TEXT},
+        {"type": "image", "base64": URI},
+        {"type": "image", "url": URI},
+        {"type": "image", "url": path.as_uri()},
+        {"type": "image", "url": str(path)},
+        {"type": "image", "source_type": "base64", "data": TEXT, "mime_type": "image/png"},
+        {"type": "image", "source_type": "url", "url": URI},
+        {"type": "image_url", "image_url": {"url": URI, "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": str(path)}},
+        {"type": "image_url", "image_url": URI},
+        {"type": "input_image", "image_url": URI},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": TEXT}},
+        {"type": "image", "source": {"type": "url", "url": URI}},
+        {"type": "image", "image": Image.open(io.BytesIO(RED))},
+        {"type": "image", "image": str(path)},
+        {"type": "image", "path": path},
+        {"type": "image", "image": RED},
+        {"image": str(path)},
+        {"type": "media", "mime_type": "image/png", "data": TEXT},
+        {"type": "file", "mime_type": "image/png", "base64": TEXT},
+        {"type": "non_standard", "value": {"type": "image", "source": {"data": TEXT}}},
+    ]
+    for block in blocks:
+        assert is_image_block(block), block
+        image = block_image(block)
+        assert image.image.getpixel((5, 5)) == (255, 0, 0), block
+        sent = standard_block(block)
+        assert sent == image.block
+        assert base64.b64decode(sent["base64"])[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
+def test_blocks_without_a_usable_image():
+    blocks = [
         {"type": "image"},
         {"type": "image", "base64": ""},
         {"type": "image", "base64": "no base64!"},
@@ -93,79 +75,54 @@ def test_every_form_is_read(tmp_path, form):
         {"type": "text", "text": "x"},
         {"type": "audio", "base64": TEXT},
         {"type": "file", "mime_type": "application/pdf", "base64": TEXT},
-    ],
-)
-def test_blocks_without_a_usable_picture(block):
-    with pytest.raises(ImageError) as raised:
-        block_image(block)
-    assert "\n" not in str(raised.value)
-
-
-def test_texts_have_no_pictures():
-    assert message_images(HumanMessage("x")) == []
-    assert message_images(AIMessage([{"type": "text", "text": "x"}, "y"])) == []
-
-
-def test_references_come_in_order_and_the_web_is_left_alone():
-    blocks = [
-        {"type": "image", "url": "https://example.org/a.png"},
-        {"type": "text", "text": "and"},
-        {"type": "image", "base64": TEXT, "mime_type": "image/png"},
     ]
-    references = message_images(HumanMessage(blocks))
-    assert references == ["https://example.org/a.png", image_reference(RED)]
+    for block in blocks:
+        with pytest.raises(ImageError) as raised:
+            block_image(block)
+        assert "\n" not in str(raised.value)
+    assert not any(is_image_block(block) for block in [*blocks[-3:], "text", None])
 
 
-def sent(block):
-    assert set(block) == {"type", "base64", "mime_type"}
-    assert block["type"] == "image"
-    data = base64.b64decode(block["base64"])
-    return data, Image.open(io.BytesIO(data))
-
-
-@pytest.mark.parametrize(("kind", "mime"), [("PNG", "image/png"), ("JPEG", "image/jpeg")])
-def test_plain_pictures_are_sent_byte_for_byte(tmp_path, kind, mime):
+def test_plain_files_are_sent_byte_for_byte(tmp_path):
     path = tmp_path / "lying.gif"
-    path.write_bytes(encoded(Image.new("RGB", (40, 40), "red"), kind))
-    block = image_block(str(path))
-    assert block["mime_type"] == mime
-    assert sent(block)[0] == path.read_bytes()
+    for kind, mime in (("PNG", "image/png"), ("JPEG", "image/jpeg")):
+        path.write_bytes(encoded(Image.new("RGB", (40, 40), "red"), kind))
+        block = load_image(str(path)).block
+        assert block["mime_type"] == mime
+        assert base64.b64decode(block["base64"]) == path.read_bytes()
 
 
-def awkward():
+def test_other_files_are_sent_so_that_every_reader_sees_the_same():
     red = Image.new("RGB", (60, 40), "red")
     turned = Image.Exif()
     turned[0x0112] = 6
-    return {
+    black = Image.new("RGB", (60, 40))
+    cases = {
         "turned": (encoded(red, "JPEG", exif=turned), "image/jpeg"),
         "cmyk": (encoded(red.convert("CMYK"), "JPEG"), "image/jpeg"),
         "alpha": (encoded(red.convert("RGBA")), "image/png"),
         "grey": (encoded(red.convert("L")), "image/png"),
         "webp": (encoded(red, "WEBP"), "image/png"),
-        "frames": (
-            encoded(red, "PNG", save_all=True, append_images=[Image.new("RGB", (60, 40))]),
-            "image/png",
-        ),
+        "frames": (encoded(red, save_all=True, append_images=[black]), "image/png"),
         "tiny": (encoded(Image.new("RGB", (9, 9), "red")), "image/png"),
         "long": (encoded(Image.new("RGB", (9000, 32), "red")), "image/png"),
     }
+    for name, (data, mime) in cases.items():
+        decoded = block_image({"image": data})
+        sent = base64.b64decode(decoded.block["base64"])
+        image = Image.open(io.BytesIO(sent))
+        assert decoded.mime_type == mime == Image.MIME[image.format], name
+        assert sent != data, name
+        assert (image.mode, image.size) == ("RGB", decoded.image.size), name
+        assert 0x0112 not in image.getexif(), name
+        assert getattr(image, "n_frames", 1) == 1, name
 
 
-@pytest.mark.parametrize("name", list(awkward()))
-def test_awkward_pictures_are_sent_so_that_every_reader_sees_the_same(tmp_path, name):
-    data, mime = awkward()[name]
-    path = tmp_path / "a"
-    path.write_bytes(data)
-    block = image_block(str(path))
-    bytes_sent, image = sent(block)
-    assert block["mime_type"] == mime == Image.MIME[image.format]
-    assert bytes_sent != data
-    assert image.mode == "RGB"
-    assert 0x0112 not in image.getexif()
-    assert getattr(image, "n_frames", 1) == 1
-    assert image.size == load_image(str(path)).size == block_image(block).size
-
-
-def test_blocks_of_unusable_pictures(tmp_path):
-    with pytest.raises(ImageError, match="no file"):
-        image_block(str(tmp_path / "no.png"))
+def test_large_images_are_shrunk_in_their_shape():
+    block = {"image": encoded(Image.new("RGB", (300, 100), "red"))}
+    sent = standard_block(block, max_pixels=7500)
+    assert Image.open(io.BytesIO(base64.b64decode(sent["base64"]))).size == (150, 50)
+    image = block_image(block)
+    assert image.shrink(7500) is image.shrink(7500)
+    assert image.shrink(7500).digest != image.digest
+    assert image.shrink(30_000) is image.shrink(None) is image

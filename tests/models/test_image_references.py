@@ -1,11 +1,12 @@
-"""References: paths, URLs, data URIs, and the store of pictures that have no path."""
+"""References: paths, URLs, data URIs, and files for images that have no path."""
 
 import base64
 import io
 import os
 import threading
-import urllib.error
-import urllib.request
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from langgraph_mai.models import ImageError, image_block, image_reference, load_image
+from langgraph_mai.configs import ConfigError
+from langgraph_mai.models.images import ImageError, image_reference, load_image, sources
 
 
 def png(colour="red", size=(40, 40)):
@@ -29,272 +31,210 @@ def picture(tmp_path):
     return path
 
 
-def assert_red(image):
-    assert image.getpixel((5, 5)) == (255, 0, 0)
+def is_red(image):
+    return image.image.getpixel((5, 5)) == (255, 0, 0)
 
 
-def test_a_path_with_blanks_and_other_letters(picture):
-    assert_red(load_image(str(picture)))
-
-
-def test_a_relative_path(picture, monkeypatch):
+def test_paths_and_file_urls(picture, monkeypatch):
     monkeypatch.chdir(picture.parent)
-    assert_red(load_image(picture.name))
-    assert_red(load_image(f"./{picture.name}"))
-
-
-def test_a_path_in_the_home_folder(picture, monkeypatch):
     monkeypatch.setenv("HOME", str(picture.parent))
-    assert_red(load_image(f"~/{picture.name}"))
+    url = picture.as_uri()
+    references = [
+        str(picture),
+        picture.name,
+        f"./{picture.name}",
+        f"~/{picture.name}",
+        url,
+        url.replace("file://", "FILE://localhost"),
+        url.replace("file://", "file:"),
+        f"file://{picture.parent.as_posix()}/x/../{url.split('/')[-1]}",
+    ]
+    for reference in references:
+        assert is_red(load_image(reference)), reference
 
 
-def test_file_urls(picture):
-    assert_red(load_image(picture.as_uri()))
-    assert_red(load_image(picture.as_uri().replace("file://", "FILE://localhost")))
-    assert_red(
-        load_image(f"file://{picture.parent.as_posix()}/x/../{picture.as_uri().split('/')[-1]}")
-    )
-    assert_red(load_image(picture.as_uri().replace("file://", "file:")))
+def test_what_cannot_be_read_is_named_in_one_sentence(tmp_path):
+    cases = {
+        f"{tmp_path}/missing.png": "There is no file .*missing",
+        (tmp_path / "missing.png").as_uri(): r"There is no file .*missing\.png",
+        f"{tmp_path}/missing folder/a.png": "There is no file",
+        f"{tmp_path}/a\0b.png": "cannot be read",
+        f"{tmp_path}/{'x' * 5000}": "cannot be read",
+        " ": "empty",
+        str(tmp_path): "is a folder",
+        f"file://server{tmp_path}/a.png": "machine 'server'",
+        "s3://bucket/a.png": r"s3://bucket/a\.png",
+        "https://example.org/cat.png": "allow_fetch=True",
+        "~nobody-of-this-name/a.png": "home folder",
+        "data:image/png;base64": "no comma",
+        "data:image/png;base64,????": "base64",
+        "data:,": "empty",
+    }
+    if hasattr(os, "mkfifo"):  # opening it would block
+        os.mkfifo(tmp_path / "pipe.png")
+        cases[str(tmp_path / "pipe.png")] = "not a regular file"
+    for reference, message in cases.items():
+        with pytest.raises(ImageError, match=message) as raised:
+            load_image(reference)
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 400
 
 
-def test_a_file_url_of_another_machine(picture):
-    with pytest.raises(ImageError, match="machine 'server'"):
-        load_image(f"file://server{picture.as_posix()}")
+@given(st.text(max_size=80))
+def test_any_string_gives_an_image_or_one_sentence(text):
+    refused = ""
+    try:
+        load_image(text)
+    except ImageError as error:
+        refused = str(error)
+    assert "\n" not in refused
 
 
-@pytest.mark.parametrize(
-    "name", ["missing.png", "missing folder/a.png", "a\0b.png", "x" * 5000, " "]
-)
-def test_what_is_not_there_is_named(tmp_path, name):
-    with pytest.raises(ImageError) as raised:
-        load_image(f"{tmp_path}/{name}" if name.strip() else name)
-    assert "\n" not in str(raised.value)
-    assert len(str(raised.value)) < 400
-
-
-def test_the_missing_path_of_a_file_url_is_named(tmp_path):
-    with pytest.raises(ImageError, match=r"There is no file .*missing\.png"):
-        load_image((tmp_path / "missing.png").as_uri())
-
-
-def test_a_folder_is_no_picture(tmp_path):
-    with pytest.raises(ImageError, match="is a folder"):
-        load_image(str(tmp_path))
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
-def test_a_pipe_does_not_block(tmp_path):
-    os.mkfifo(tmp_path / "pipe.png")
-    with pytest.raises(ImageError, match="not a regular file"):
-        load_image(str(tmp_path / "pipe.png"))
-
-
-def test_other_schemes_are_refused():
-    with pytest.raises(ImageError, match=r"s3://bucket/a\.png"):
-        load_image("s3://bucket/a.png")
-
-
-@pytest.mark.parametrize("label", ["image/png", "image/jpeg", "text/plain;charset=utf-8", ""])
-def test_data_uris_are_decoded_by_content(label):
-    assert_red(load_image(f"data:{label};base64,{base64.b64encode(png()).decode()}"))
-
-
-def test_data_uris_in_other_spellings():
+def test_data_uris():
     plain = base64.b64encode(png()).decode()
     lines = "\n".join(plain[at : at + 60] for at in range(0, len(plain), 60))
     url_alphabet = base64.urlsafe_b64encode(png()).decode().rstrip("=")
     escaped = plain.replace("+", "%2B").replace("=", "%3D")
-    for text in (lines, url_alphabet, escaped):
-        assert_red(load_image(f"data:image/png;base64,{text}"))
     percent = "".join(f"%{byte:02x}" for byte in png())
-    assert_red(load_image(f"data:image/png,{percent}"))
+    uris = [f"data:image/png;base64,{text}" for text in (plain, lines, url_alphabet, escaped)]
+    uris += [f"data:{kind};base64,{plain}" for kind in ("image/jpeg", "text/plain;charset=x", "")]
+    digests = {load_image(uri).digest for uri in [*uris, f"data:image/png,{percent}"]}
+    assert len(digests) == 1
+    assert is_red(load_image(uris[0]))
 
 
-@pytest.mark.parametrize("uri", ["data:image/png;base64", "data:image/png;base64,????", "data:,"])
-def test_broken_data_uris(uri):
-    with pytest.raises(ImageError, match="data"):
-        load_image(uri)
+@contextmanager
+def web_server(answer):
+    """A server on loopback; `answer(handler)` writes what it says."""
 
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer(self)
 
-@given(st.text(max_size=80))
-def test_no_string_gives_anything_but_a_picture_or_one_sentence(text):
-    error = ""
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        load_image(text)
-    except ImageError as caught:
-        error = str(caught)
-    assert "\n" not in error
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
-def test_downloads_are_off_by_default():
-    with pytest.raises(ImageError, match="allow_fetch=True"):
-        load_image("https://example.org/cat.png")
+def reply(handler, data=b"", status=200, **headers):
+    handler.send_response(status)
+    for name, value in {"Content-Length": str(len(data)), **headers}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(data)
 
 
-class FakeResponse(io.BytesIO):
-    pass
+def pages(handler):
+    match handler.path:
+        case "/cat.png":
+            reply(handler, png())
+        case "/moved":
+            reply(handler, status=302, Location="/cat.png")
+        case "/round":
+            reply(handler, status=302, Location="/round")
+        case "/ftp":
+            reply(handler, status=302, Location="ftp://example.org/cat.png")
+        case "/page":
+            reply(handler, b"<html>moved</html>")
+        case "/huge":
+            reply(handler, bytes(33 << 20))
+        case "/slow":  # never silent for long, and never at its end
+            handler.send_response(200)
+            handler.end_headers()
+            try:
+                for _ in range(100):
+                    handler.wfile.write(b"x")
+                    handler.wfile.flush()
+                    time.sleep(0.05)
+            except OSError:  # nobody listens any more
+                pass
+        case _:
+            reply(handler, status=404)
 
 
-def answer_with(monkeypatch, answer):
-    def opened(self, request, timeout):
-        assert request.full_url.startswith("http")
-        assert timeout > 0
-        if isinstance(answer, Exception):
-            raise answer
-        return FakeResponse(answer)
-
-    monkeypatch.setattr(urllib.request.OpenerDirector, "open", opened)
-
-
-def test_downloads_when_allowed(monkeypatch):
-    answer_with(monkeypatch, png())
-    assert_red(load_image("https://example.org/cat.png", allow_fetch=True))
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (urllib.error.HTTPError("u", 404, "no", None, io.BytesIO()), "HTTP status 404"),
-        (urllib.error.URLError(OSError("no route")), "no route"),
-        (TimeoutError(), "more than 20 seconds"),
-        (urllib.error.URLError(TimeoutError()), "more than 20 seconds"),
-        (b"<html>moved</html>", "a web page"),
-        (bytes(33 * 1024 * 1024), "larger than 32 MiB"),
-    ],
-)
-def test_failed_downloads_are_one_sentence(monkeypatch, answer, message):
-    answer_with(monkeypatch, answer)
-    with pytest.raises(ImageError, match=message) as raised:
-        load_image("https://example.org/cat.png", allow_fetch=True)
-    assert "\n" not in str(raised.value)
+async def test_downloads(monkeypatch):
+    failures = {
+        "/missing": "HTTP status 404",
+        "/round": "redirects more than 10 times",
+        "/ftp": "ftp",
+        "/page": "a web page",
+        "/huge": "larger than 32 MiB",
+    }
+    with web_server(pages) as address:
+        # An event loop is running here, too.
+        for path in ("/cat.png", "/moved"):
+            assert is_red(load_image(address + path, allow_fetch=True))
+        for path, message in failures.items():
+            with pytest.raises(ImageError, match=message) as raised:
+                load_image(address + path, allow_fetch=True)
+            assert "\n" not in str(raised.value)
+        monkeypatch.setattr(sources, "FETCH_SECONDS", 0.3)
+        started = time.monotonic()
+        with pytest.raises(ImageError, match="it took more than"):
+            load_image(f"{address}/slow", allow_fetch=True)
+        assert time.monotonic() - started < 2
+    for url in (f"{address}/gone", "http://[::1/x.png", "http:///x.png", "http://a b/x.png"):
+        with pytest.raises(ImageError, match="cannot be fetched"):
+            load_image(url, allow_fetch=True)
 
 
-def test_references_of_paths_are_absolute(picture, monkeypatch):
+def test_names_of_images_are_left_where_they_are(picture, monkeypatch, tmp_path):
     monkeypatch.chdir(picture.parent)
+    unused = tmp_path / "unused"
     for image in (picture.name, Path(picture.name), picture.as_uri()):
-        assert image_reference(image) == str(picture)
+        assert image_reference(image, unused) == str(picture)
+    url = "https://example.org/a.png?b=c"
+    assert image_reference(url, unused) == url
+    assert not unused.exists()
 
 
-def test_web_addresses_stay_as_they_are():
-    assert image_reference("https://example.org/a.png?b=c") == "https://example.org/a.png?b=c"
-
-
-def test_content_is_stored_once():
+def test_data_is_written_once_into_the_folder(tmp_path):
     data = png("lime")
     uri = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-    references = {image_reference(image) for image in (data, bytearray(data), uri)}
-    assert len(references) == 1
-    (reference,) = references
+    written = {image_reference(image, tmp_path) for image in (data, bytearray(data), uri)}
+    (reference,) = written
     assert Path(reference).read_bytes() == data
     assert Path(reference).suffix == ".png"
-    assert image_reference(png("blue")) != reference
+    assert image_reference(png("blue"), tmp_path) != reference
+    Path(reference).write_bytes(data[:30])
+    assert Path(image_reference(data, tmp_path)).read_bytes() == data, "a damaged file is repaired"
+
+    clear = Image.new("RGBA", (40, 40), (255, 0, 0, 0))
+    reference = image_reference(clear, tmp_path)
+    assert image_reference(clear.copy(), tmp_path) == reference
+    assert load_image(reference).image.getpixel((3, 3)) == (255, 255, 255)
 
 
-def test_pil_images_are_stored_as_they_look():
-    image = Image.new("RGBA", (40, 40), (255, 0, 0, 0))
-    reference = image_reference(image)
-    assert image_reference(image.copy()) == reference
-    assert load_image(reference).getpixel((3, 3)) == (255, 255, 255)
-
-
-@pytest.mark.parametrize("image", [b"", b"hello", "data:image/png;base64,aGk=", 7, None])
-def test_unusable_content_is_refused_before_it_is_stored(image):
-    with pytest.raises(ImageError):
-        image_reference(image)
-
-
-def test_the_cache_folder_is_chosen_by_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(tmp_path / "here"))
-    assert Path(image_reference(png())).is_relative_to(tmp_path / "here")
-
-
-def test_without_it_the_users_cache_folder_is_taken(tmp_path, monkeypatch):
-    monkeypatch.delenv("LANGGRAPH_MAI_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert Path(image_reference(png())).parent == tmp_path / ".cache" / "langgraph-mai" / "images"
-
-
-def test_an_unwritable_cache_folder_is_replaced_by_a_temporary_one(tmp_path, monkeypatch):
+def test_unusable_data_is_not_written(tmp_path):
+    for image in (b"", b"hello", "data:image/png;base64,aGk=", 7, None):
+        with pytest.raises(ImageError):
+            image_reference(image, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
     blocked = tmp_path / "a file, not a folder"
     blocked.write_text("")
-    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(blocked))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    (tmp_path / "tmp").mkdir()
-    reference = image_reference(png())
-    assert Path(reference).is_relative_to(tmp_path / "tmp")
-    assert_red(load_image(reference))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        image_reference(png(), blocked)
 
 
-@pytest.fixture
-def homeless(monkeypatch, tmp_path):
-    """A user that the system has no entry for, as in many containers."""
-    pwd = pytest.importorskip("pwd", reason="Windows has a home folder for everyone")
-
-    def unknown(*_):
-        raise KeyError("no such user")
-
-    monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr(pwd, "getpwuid", unknown)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return tmp_path
-
-
-@pytest.mark.parametrize("chosen", [None, "~", "~/pictures"])
-def test_without_a_home_folder_a_temporary_one_is_taken(homeless, monkeypatch, chosen):
-    monkeypatch.delenv("LANGGRAPH_MAI_CACHE")
-    if chosen:
-        monkeypatch.setenv("LANGGRAPH_MAI_CACHE", chosen)
-    reference = image_reference(png())
-    assert Path(reference).is_relative_to(homeless)
-    assert_red(load_image(reference))
-
-
-def test_the_cache_folder_of_nobody(monkeypatch):
-    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", "~nobody-of-this-name/x")
-    with pytest.raises(ImageError, match="LANGGRAPH_MAI_CACHE is '~nobody-of-this-name/x'"):
-        image_reference(png())
-
-
-def test_nowhere_to_store(tmp_path, monkeypatch):
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(blocked))
-    monkeypatch.setattr("tempfile.tempdir", str(blocked))
-    with pytest.raises(ImageError, match="set LANGGRAPH_MAI_CACHE to a folder"):
-        image_reference(png())
-
-
-@pytest.mark.parametrize("use", [load_image, image_block])
-def test_a_stored_picture_that_vanished(use):
-    reference = image_reference(png("pink"))
-    Path(reference).unlink()
-    with pytest.raises(ImageError, match=r"The stored picture .* is gone") as raised:
-        use(reference)
-    assert "\n" not in str(raised.value)
-    assert image_reference(png("pink")) == reference
-    assert use(reference)
-
-
-def test_a_stored_picture_that_was_damaged():
-    reference = image_reference(png("navy", (400, 400)))
-    Path(reference).write_bytes(Path(reference).read_bytes()[:30])
-    with pytest.raises(ImageError, match=r"truncated|damaged|not a picture"):
-        load_image(reference)
-    assert load_image(image_reference(png("navy", (400, 400)))).size == (400, 400)
-
-
-def test_many_writers_at_once_leave_one_whole_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("LANGGRAPH_MAI_CACHE", str(tmp_path))
+def test_many_writers_leave_one_whole_file(tmp_path):
     data = png(size=(400, 400))
     found = []
     threads = [
-        threading.Thread(target=lambda: found.append(image_reference(data))) for _ in range(16)
+        threading.Thread(target=lambda: found.append(image_reference(data, tmp_path)))
+        for _ in range(16)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(found) == 16
-    assert len(set(found)) == 1
-    assert [path.name for path in (tmp_path / "images").iterdir()] == [Path(found[0]).name]
+    assert [str(path) for path in tmp_path.iterdir()] == list(set(found))
     assert Path(found[0]).read_bytes() == data

@@ -9,7 +9,7 @@ import langchain_tests.integration_tests
 import langchain_tests.unit_tests
 import pytest
 
-from langgraph_mai.models import ChatTransformers
+from langgraph_mai import ChatTransformers
 
 
 class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):

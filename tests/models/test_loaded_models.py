@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from langgraph_mai.models import ChatTransformers
+from langgraph_mai import ChatTransformers
 
 
 class Loads:

@@ -13,7 +13,7 @@ import torch
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from langgraph_mai.models import ChatTransformers, ModelError
+from langgraph_mai import ChatTransformers, ModelError
 
 
 def broken(checkpoint, folder, drop=(), **config):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from PIL import Image, ImageDraw
 
-from langgraph_mai.models import ChatTransformers
+from langgraph_mai import ChatTransformers
 
 
 def picture(colour, size=(100, 70)):

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.nodes.kept_text import kept_spans, kept_text
-from langgraph_mai.nodes.token_selection import read_pieces
+from langgraph_mai.nodes.sparse_transfer import kept_spans, kept_text, read_token_groups
 
 TEXTS = st.text(st.sampled_from("ab 12.-\n\té中🙂\u00a0"), min_size=1, max_size=40)
 
@@ -20,7 +19,7 @@ def kept(draw):
     cuts = draw(st.sets(st.integers(1, len(text)), max_size=12))
     edges = sorted({0, len(text)} | cuts)
     spans = [(min(start + draw(st.integers(0, 1)), end), end) for start, end in pairwise(edges)]
-    pieces = read_pieces(len(text), spans, [False] * len(spans), [1] * len(spans))
+    pieces = read_token_groups(len(text), spans, [False] * len(spans), [1] * len(spans))
     numbers = draw(st.sets(st.integers(0, len(pieces) - 1))) if pieces else set()
     return text, pieces, sorted(numbers)
 

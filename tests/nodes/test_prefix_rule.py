@@ -11,6 +11,7 @@ from langgraph_mai.configs import list_prompts
 from langgraph_mai.models.chat_format import chat_turns
 from langgraph_mai.models.images import block_image
 from langgraph_mai.nodes.model_call import Agent, task_messages
+from langgraph_mai.nodes.prepare import read_task
 from langgraph_mai.nodes.prompts import question_text
 
 QUESTIONS = [
@@ -29,14 +30,14 @@ def processor(request):
 
 
 @pytest.fixture(scope="module")
-def picture(tmp_path_factory):
+def image(tmp_path_factory):
     path = tmp_path_factory.mktemp("pictures") / "red.png"
     Image.new("RGB", (128, 128), "red").save(path)
     return str(path)
 
 
 def token_ids(processor, messages):
-    turns, images = chat_turns(messages, block_image)
+    turns, images = chat_turns(messages, lambda block: block_image(block).image)
     text = processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
     return processor(text=[text], images=images, return_tensors="pt")["input_ids"][0].tolist()
 
@@ -44,16 +45,11 @@ def token_ids(processor, messages):
 @pytest.mark.parametrize("prompts", list_prompts())
 @pytest.mark.parametrize(("question", "choices", "answer_type"), QUESTIONS)
 def test_prompts_share_images_question_and_choices(
-    processor, picture, prompts, question, choices, answer_type
+    processor, image, prompts, question, choices, answer_type
 ):
     agent = Agent("large", load_pair().large, load_prompts(prompts))
-    task = {
-        "question": question,
-        "images": [picture, picture],
-        "choices": choices,
-        "answer_type": answer_type,
-        "digests": [],
-    }
+    given = {"question": question, "choices": choices, "answer_type": answer_type}
+    task = read_task({**given, "images": [image, image]})
     styles = [("direct", ""), ("explain", ""), ("reason", ""), ("transfer", "Row 1: no. So no.")]
     ids = [
         token_ids(processor, task_messages(agent, style, task, reasoning))
@@ -62,5 +58,5 @@ def test_prompts_share_images_question_and_choices(
     shared = [row[0] for row in takewhile(lambda row: len(set(row)) == 1, zip(*ids, strict=False))]
     asked = question_text(agent.prompts, question, choices)
     assert asked in processor.tokenizer.decode(shared)
-    pictures = ids[0].count(processor.image_token_id)
-    assert shared.count(processor.image_token_id) == pictures > 0
+    image_tokens = ids[0].count(processor.image_token_id)
+    assert shared.count(processor.image_token_id) == image_tokens > 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.nodes.shortening import TRIES, Shortening, TooLong, without_front
+from langgraph_mai.nodes.reasoning import TRIES, Shortening, TooLong, without_front
 
 LINES = [f"Row {number} holds {number % 7} dots." for number in range(400)]
 

@@ -3,22 +3,20 @@
 import math
 from fractions import Fraction
 from itertools import combinations
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_mai.nodes.selection_baselines import (
-    keep_at_random,
-    keep_heaviest,
-    keep_last,
-    keep_sentences,
-    reweighted,
-)
-from langgraph_mai.nodes.token_selection import (
+from langgraph_mai.nodes.sparse_transfer import (
     count_tokens,
-    read_pieces,
+    heaviest_first,
+    keep_in_order,
+    keep_sentences,
+    read_token_groups,
+    reweighted,
     share_held,
     smallest_set,
 )
@@ -58,7 +56,7 @@ def tokens(draw, most=8):
 def pieces_of(*weights):
     """One piece a weight, of one character each."""
     spans = [(number, number + 1) for number in range(len(weights))]
-    return read_pieces(len(weights), spans, [False] * len(weights), weights)
+    return read_token_groups(len(weights), spans, [False] * len(weights), weights)
 
 
 def held(pieces, kept):
@@ -67,7 +65,7 @@ def held(pieces, kept):
 
 @given(tokens(), SHARES)
 def test_no_smaller_set_holds_the_share(given_tokens, share):
-    pieces = read_pieces(*given_tokens)
+    pieces = read_token_groups(*given_tokens)
     kept = smallest_set(pieces, share)
     total = held(pieces, range(len(pieces)))
     if share == 1 or total == 0:
@@ -83,7 +81,7 @@ def test_no_smaller_set_holds_the_share(given_tokens, share):
 
 @given(tokens(), SHARES)
 def test_the_order_is_kept_and_ties_go_to_the_earlier(given_tokens, share):
-    pieces = read_pieces(*given_tokens)
+    pieces = read_token_groups(*given_tokens)
     kept = smallest_set(pieces, share)
     assert kept == sorted(set(kept))
     for number in set(range(len(pieces))) - set(kept):
@@ -95,14 +93,14 @@ def test_the_order_is_kept_and_ties_go_to_the_earlier(given_tokens, share):
 
 @given(tokens(), SHARES, SHARES)
 def test_a_larger_share_keeps_the_same_and_more(given_tokens, first, second):
-    pieces = read_pieces(*given_tokens)
+    pieces = read_token_groups(*given_tokens)
     small, large = sorted([first, second])
     assert set(smallest_set(pieces, small)) <= set(smallest_set(pieces, large))
 
 
 @given(tokens(), SHARES)
 def test_the_share_reached_is_at_least_the_one_asked_for(given_tokens, share):
-    pieces = read_pieces(*given_tokens)
+    pieces = read_token_groups(*given_tokens)
     reached = share_held(pieces, smallest_set(pieces, share))
     assert reached >= share or math.isclose(reached, share)
     assert reached <= 1
@@ -111,7 +109,7 @@ def test_the_share_reached_is_at_least_the_one_asked_for(given_tokens, share):
 @given(tokens())
 def test_every_token_but_the_special_ones_is_in_one_piece(given_tokens):
     length, spans, special, _ = given_tokens
-    pieces = read_pieces(length, spans, special, [1] * len(spans))
+    pieces = read_token_groups(length, spans, special, [1] * len(spans))
     assert count_tokens(pieces, range(len(pieces))) == special.count(False)
     assert [piece.weight for piece in pieces] == [piece.tokens for piece in pieces]
     for (first, last), skipped in zip(spans, special, strict=True):
@@ -122,7 +120,7 @@ def test_every_token_but_the_special_ones_is_in_one_piece(given_tokens):
 @given(tokens())
 def test_pieces_leave_out_only_the_characters_of_special_tokens(given_tokens):
     length, spans, special, weights = given_tokens
-    pieces = read_pieces(length, spans, special, weights)
+    pieces = read_token_groups(length, spans, special, weights)
     covered = sorted(place for piece in pieces for place in range(piece.start, piece.end))
     assert len(covered) == len(set(covered))
     if not any(special):
@@ -172,18 +170,18 @@ def test_what_is_no_weight_is_refused(wrong):
 @pytest.mark.parametrize("span", [(-1, 1), (2, 1), (3, 9)])
 def test_tokens_outside_of_the_text_are_refused(span):
     with pytest.raises(ValueError, match="is not within 4 characters"):
-        read_pieces(4, [span], [False], [1])
+        read_token_groups(4, [span], [False], [1])
 
 
 def test_lists_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="shorter"):
-        read_pieces(2, [(0, 1), (1, 2)], [False, False], [1])
+        read_token_groups(2, [(0, 1), (1, 2)], [False, False], [1])
 
 
 def test_tokens_of_one_character_stay_together():
     # "a", the four bytes of an emoji, "b"
     spans = [(0, 1), (1, 2), (1, 2), (1, 2), (1, 2), (2, 3)]
-    pieces = read_pieces(3, spans, [False] * 6, [0.1, 0.1, 0.1, 0.1, 0.1, 0.3])
+    pieces = read_token_groups(3, spans, [False] * 6, [0.1, 0.1, 0.1, 0.1, 0.1, 0.3])
     assert [(piece.start, piece.end, piece.tokens) for piece in pieces] == [
         (0, 1, 1),
         (1, 2, 4),
@@ -194,7 +192,7 @@ def test_tokens_of_one_character_stay_together():
 
 def test_special_tokens_are_never_kept_nor_counted():
     spans = [(0, 1), (1, 5), (5, 6)]
-    pieces = read_pieces(6, spans, [False, True, False], [0.1, 0.8, 0.1])
+    pieces = read_token_groups(6, spans, [False, True, False], [0.1, 0.8, 0.1])
     assert [(piece.start, piece.end) for piece in pieces] == [(0, 1), (5, 6)]
     assert smallest_set(pieces, 0.5) == [0]
     assert share_held(pieces, [0, 1]) == 1
@@ -203,10 +201,20 @@ def test_special_tokens_are_never_kept_nor_counted():
 # The other ways
 
 
+def last(pieces, budget):
+    return keep_in_order(pieces, budget, reversed(range(len(pieces))))
+
+
+def at_random(pieces, budget, seed):
+    order = list(range(len(pieces)))
+    Random(seed).shuffle(order)
+    return keep_in_order(pieces, budget, order)
+
+
 BASELINES = {
-    "last": lambda pieces, budget, text: keep_last(pieces, budget),
-    "random": keep_at_random,
-    "heaviest": lambda pieces, budget, text: keep_heaviest(pieces, budget),
+    "last": lambda pieces, budget, _: last(pieces, budget),
+    "random": at_random,
+    "heaviest": lambda pieces, budget, _: keep_in_order(pieces, budget, heaviest_first(pieces)),
     "sentences": keep_sentences,
 }
 
@@ -216,7 +224,7 @@ BASELINES = {
 def test_a_baseline_keeps_as_many_tokens_and_never_more(name, given_tokens, share, data):
     length, *_ = given_tokens
     text = data.draw(st.text("ab. \n!", min_size=length, max_size=length))
-    pieces = read_pieces(*given_tokens)
+    pieces = read_token_groups(*given_tokens)
     budget = count_tokens(pieces, smallest_set(pieces, share))
     kept = BASELINES[name](pieces, budget, text)
     assert kept == sorted(set(kept))
@@ -230,20 +238,20 @@ def test_a_baseline_keeps_as_many_tokens_and_never_more(name, given_tokens, shar
 @given(tokens(most=20))
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_with_room_for_all_keeps_all(name, given_tokens):
-    pieces = read_pieces(*given_tokens)
+    pieces = read_token_groups(*given_tokens)
     everything = list(range(len(pieces)))
     budget = count_tokens(pieces, everything)
     assert BASELINES[name](pieces, budget, "." * given_tokens[0]) == everything
 
 
 def test_last_is_the_end():
-    assert keep_last(pieces_of(9, 1, 1, 1), 2) == [2, 3]
+    assert last(pieces_of(9, 1, 1, 1), 2) == [2, 3]
 
 
 def test_random_is_always_the_same_for_one_text_and_not_for_all():
     pieces = pieces_of(*[1] * 30)
-    assert keep_at_random(pieces, 5, "one") == keep_at_random(pieces, 5, "one")
-    seen = {tuple(keep_at_random(pieces, 5, seed)) for seed in "abcdefgh"}
+    assert at_random(pieces, 5, "one") == at_random(pieces, 5, "one")
+    seen = {tuple(at_random(pieces, 5, seed)) for seed in "abcdefgh"}
     assert len(seen) == 8
     assert all(len(kept) == 5 for kept in seen)
 
@@ -256,7 +264,7 @@ def words(text, weights):
     import re
 
     spans = [found.span() for found in re.finditer(r"\s*\S+", text)]
-    return read_pieces(len(text), spans, [False] * len(spans), weights)
+    return read_token_groups(len(text), spans, [False] * len(spans), weights)
 
 
 def test_whole_sentences_with_the_most_attention_a_token():
@@ -279,7 +287,7 @@ def test_where_no_sentence_fits_the_best_ones_heaviest_tokens_are_kept():
 
 @given(tokens())
 def test_ones_own_weights_mapped_by_characters_are_the_same(given_tokens):
-    pieces = [piece for piece in read_pieces(*given_tokens) if piece.start < piece.end]
+    pieces = [piece for piece in read_token_groups(*given_tokens) if piece.start < piece.end]
     total = held(pieces, range(len(pieces)))
     mapped = reweighted(pieces, pieces)
     mapped_total = held(mapped, range(len(mapped)))
@@ -288,8 +296,8 @@ def test_ones_own_weights_mapped_by_characters_are_the_same(given_tokens):
 
 
 def test_weights_of_another_tokenizer_are_spread_over_its_characters():
-    own = read_pieces(6, [(0, 2), (2, 6)], [False, False], [1, 1])
-    others = read_pieces(6, [(0, 4), (4, 6)], [False, False], [0.5, 0.25])
+    own = read_token_groups(6, [(0, 2), (2, 6)], [False, False], [1, 1])
+    others = read_token_groups(6, [(0, 4), (4, 6)], [False, False], [0.5, 0.25])
     first, second = reweighted(own, others)
     assert Fraction(first.weight, first.weight + second.weight) == Fraction(1, 3)
     assert (first.start, first.end, second.end) == (0, 2, 6)
@@ -297,7 +305,7 @@ def test_weights_of_another_tokenizer_are_spread_over_its_characters():
 
 def test_white_space_behind_a_full_stop_is_no_sentence():
     text = "四つ。\r\n\tAnswer: 4"
-    pieces = read_pieces(
+    pieces = read_token_groups(
         len(text),
         [(i, i + 1) for i in range(len(text))],
         [False] * len(text),

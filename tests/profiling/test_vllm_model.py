@@ -9,8 +9,8 @@ import pytest
 from checkpoints import small_dimensions
 from typer.testing import CliRunner
 
+from langgraph_mai.profiling.checkpoints import write_checkpoint
 from langgraph_mai.profiling.profile_rows import read_rows
-from langgraph_mai.profiling.random_checkpoint import write_checkpoint
 from langgraph_mai.tools.cli import app
 
 # Settings that suit models this small on two CPU cores; vLLM reads them when it is imported.

@@ -15,8 +15,8 @@ def test_a_missing_package_names_its_extra():
 
 def test_profiling_a_model_needs_no_simulator():
     code = (
-        "import sys, langgraph_mai.profiling.component_latency, "
-        "langgraph_mai.profiling.profile_report, langgraph_mai.profiling.decoding_comparison; "
+        "import sys, langgraph_mai.profiling.components, "
+        "langgraph_mai.profiling.profile_report; "
         "print('simpy' in sys.modules, 'matplotlib' in sys.modules)"
     )
     done = subprocess.run(

@@ -3,24 +3,39 @@
 import csv
 import io
 import json
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
 from attention_readings import attention, reading
+from hypothesis import given
+from hypothesis import strategies as st
 
-from langgraph_mai.benchmarks.attention.figures import AttentionFigures
-from langgraph_mai.benchmarks.attention.measured_pass import MeasuredPass
+from langgraph_mai.benchmarks.attention.figures import (
+    ALL_HEADS,
+    WHOLE,
+    AttentionFigures,
+    text_shares,
+    token_text,
+)
+from langgraph_mai.benchmarks.attention.measure import MeasuredPass
 from langgraph_mai.benchmarks.attention.tables import (
-    as_csv,
     head_rows,
     layer_rows,
     records,
     tables,
     top_token_rows,
+    write_files,
 )
+from langgraph_mai.nodes.sparse_transfer import TokenGroup
 
 SMALL = "red red - = yes"
 LARGE = "red blue = = no"
+
+TEXTS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=8)
+WEIGHTS = st.lists(st.integers(0, 9), min_size=1, max_size=7)
 
 
 def random_heads(seed):
@@ -43,88 +58,133 @@ def needed(weights):
     return int(np.searchsorted(ordered, 0.8 * ordered[-1]) + 1)
 
 
-def test_layers_are_means_over_heads_and_questions(figures):
-    found = figures.layer("small", 2)
-    weights = [random_heads(number)[1].mean(axis=0) for number in range(4)]
-    assert found.total.value == pytest.approx(np.mean([one.sum() for one in weights]), rel=1e-6)
-    assert found.needed.value == np.mean([needed(one) for one in weights])
-    assert found.needed_share.value == found.needed.value / 5
-    assert (found.total.questions, found.total.clusters) == (4, 2)
+def test_layers_and_heads_are_means_over_questions_by_image(figures):
+    every = [random_heads(number) for number in range(4)]
+    cases = {
+        (2, ALL_HEADS): [one[1].mean(axis=0) for one in every],
+        (3, 2): [w[2, 1] for w in every],
+    }
+    for (layer, head), weights in cases.items():
+        found = figures.means["small", layer, head]
+        total = found["total_attention"]
+        assert total.value == pytest.approx(np.mean([one.sum() for one in weights]), rel=1e-6)
+        assert found["tokens_needed"].value == np.mean([needed(one) for one in weights])
+        assert found["share_needed"].value == pytest.approx(found["tokens_needed"].value / 5)
+        assert (total.questions, total.clusters) == (4, 2)
+    assert {source: one.value for source, one in figures.tokens.items()} == {"small": 5, "large": 5}
 
 
-def test_heads_are_counted_one_by_one(figures):
-    found = figures.head("small", 3, 2)
-    weights = [random_heads(number)[2, 1] for number in range(4)]
-    assert found.total.value == pytest.approx(np.mean([one.sum() for one in weights]), rel=1e-6)
-    assert found.needed.value == np.mean([needed(one) for one in weights])
+def test_overlap_of_questions_with_both_reasonings(figures):
+    whole = {name: one.value for name, one in figures.overlap_means[WHOLE].items()}
+    # red and = of red red - = yes blue = no
+    assert whole == pytest.approx({"jaccard": 2 / 8, "of_small": 2 / 5, "of_large": 2 / 5})
+    assert figures.overlap_means[WHOLE]["jaccard"].questions == 3
+    assert figures.alike.value == 0
 
 
-def test_the_overlap_is_of_questions_that_have_both(figures):
-    whole = figures.whole_overlap
-    assert whole.jaccard.value == pytest.approx(2 / 8)  # red and = of red red - = yes blue = no
-    assert whole.of_small.value == whole.of_large.value == pytest.approx(2 / 5)
-    assert (whole.jaccard.questions, figures.alike.value) == (3, 0.0)
+@given(TEXTS, TEXTS)
+def test_overlap_is_that_of_multisets(first, second):
+    readings = [
+        reading("q", source, " ".join(words), np.ones((1, 1, len(words))))
+        for source, words in (("small", first), ("large", second))
+    ]
+    found = {
+        name: one.value for name, one in AttentionFigures(readings, 0.8).overlap_means[0].items()
+    }
+    one, two = Counter(first), Counter(second)
+    shared = sum(min(one[word], two[word]) for word in "abcd")
+    either = sum(max(one[word], two[word]) for word in "abcd")
+    assert found == pytest.approx(
+        {
+            "jaccard": shared / either,
+            "of_small": shared / len(first),
+            "of_large": shared / len(second),
+        }
+    )
 
 
-def test_repeated_texts_count_together_among_the_top_tokens(figures):
-    first, *rest = figures.top_tokens("small", 1)
+@given(WEIGHTS, st.sampled_from([0.1, 0.25, 0.5, 0.8, 0.9, 1.0]))
+def test_no_smaller_set_of_tokens_holds_the_share(weights, share):
+    words = " ".join("abcabcabc"[number] for number in range(len(weights)))
+    made = MeasuredPass.of(words, attention(words, [[weights]]), share)
+    wanted = Fraction(str(share)) * sum(weights)
+    holding = [
+        size
+        for size in range(1, len(weights) + 1)
+        if any(sum(some) >= wanted for some in combinations(weights, size))
+    ]
+    least = holding[0] if sum(weights) and share < 1 else len(weights)
+    assert made.head_tokens == ((least,),)
+    shares = text_shares(made, 1)
+    assert set(shares) == set(words.split())
+    assert sum(shares.values()) == pytest.approx(1.0 if sum(weights) else 0.0)
+
+
+def test_top_tokens_count_repeated_texts_together_and_break_ties_by_text(figures):
+    found = {text: share.value for text, share, _ in figures.top_tokens("small", 1)}
     weights = [random_heads(number)[0].mean(axis=0) for number in range(4)]
     red = np.mean([one[:2].sum() / one.sum() for one in weights])
-    found = {one.text: one.share.value for one in (first, *rest)}
     assert found["red"] == pytest.approx(red, rel=1e-6)
     assert sum(found.values()) == pytest.approx(1)
-    assert first.share.value == max(found.values())
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    even = AttentionFigures([reading("q", "small", "b c a", [[[0.2, 0.6, 0.2]]])], 0.8)
+    assert [text for text, *_ in even.top_tokens("small", 1, 2)] == ["c", "a"]
 
 
-def test_special_tokens_are_in_no_figure():
+def test_white_space_tokens_are_shown_by_their_escapes():
+    assert token_text("a\n b", TokenGroup(1, 2, 1, 0)) == "\\n"
+    assert token_text("a\n b", TokenGroup(2, 4, 1, 0)) == "b"
+
+
+def test_special_tokens_are_in_no_figure_and_alone_are_no_reasoning():
     made = MeasuredPass.of("yes <end>", attention("yes <end>", [[[0.1, 0.8]]]), 0.8)
     assert made.total(1) == pytest.approx(0.1)
     assert made.head_tokens == ((1.0,),)
+    with pytest.raises(ValueError, match="no tokens"):
+        MeasuredPass.of("<end>", attention("<end>", [[[0.5]]]), 0.8)
 
 
 def test_a_pass_is_the_same_after_json():
     made = MeasuredPass.of(SMALL, attention(SMALL, random_heads(0)), 0.8)
     back = MeasuredPass.from_dict(json.loads(json.dumps(made.as_dict())))
     assert (back.head_totals, back.head_tokens) == (made.head_totals, made.head_tokens)
-    assert all(back.pieces(layer) == made.pieces(layer) for layer in made.layers)
+    assert all(back.groups(layer) == made.groups(layer) for layer in made.layers)
     assert back.attention.heads is None
 
 
-def test_a_reasoning_without_tokens_is_refused():
-    with pytest.raises(ValueError, match="no tokens"):
-        MeasuredPass.of("<end>", attention("<end>", [[[0.5]]]), 0.8)
-
-
-def read_csv(rows):
-    return list(csv.DictReader(io.StringIO(as_csv(rows))))
-
-
-def test_spreadsheets_have_a_row_each(figures):
-    layers = read_csv(layer_rows(figures))
+def test_csv_has_a_row_each(figures):
+    layers = layer_rows(figures)
     assert len(layers) == 7 * 3
-    alone = [row for row in layers if row["id"] == "q3"]
-    assert {row["jaccard"] for row in alone} == {""}
-    heads = read_csv(head_rows(figures))
+    assert layers[layers["id"] == "q3"]["jaccard"].isna().all()
+    both = layers[(layers["id"] == "q0") & (layers["layer"] == 1)].set_index("source")
+    assert both.loc["small", "selected_in_other"] == both.loc["large", "other_in_selected"]
+    heads = head_rows(figures).set_index(["source", "layer", "head"])
     assert len(heads) == 2 * 3 * 2
-    assert [row["token"] for row in read_csv(top_token_rows(figures))][:4]
-    value = figures.head("large", 1, 2).total.value
-    (row,) = [r for r in heads if (r["source"], r["layer"], r["head"]) == ("large", "1", "2")]
-    assert float(row["total_attention_mean"]) == value
+    total = figures.means["large", 1, 2]["total_attention"].value
+    assert heads.loc[("large", 1, 2), "total_attention_mean"] == total
+    assert set(top_token_rows(figures)["token"]) == {*SMALL.split(), *LARGE.split()}
 
 
-def test_records_have_names_of_their_own(figures):
-    names = [one.name for one in records(figures)]
-    assert len(set(names)) == len(names)
-    found = {one.name: one.value for one in records(figures)}
-    assert found["small.L2.tokens_needed"] == figures.layer("small", 2).needed.value
-    assert found["overlap.L1.jaccard"] == figures.overlap(1).jaccard.value
-
-
-def test_the_table_has_the_papers_form(figures):
-    sparsity, overlaps = tables(figures)
+def test_files_hold_all_tables_and_records(figures, tmp_path):
+    made, found = tables(figures), records(figures)
+    names = write_files(tmp_path, figures, "Title", made, found, {"heads": b"PNG"}, "<html>")
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
+    text = (tmp_path / "attention.md").read_text()
+    assert text.startswith("# Title\n\n**Tokens of a reasoning that hold 80%")
+    assert text.endswith("![heads](attention-heads.png)\n")
+    (first, *_) = csv.DictReader(io.StringIO((tmp_path / "attention.csv").read_text()))
+    assert (first["id"], first["source"], first["tokens"]) == ("q0", "small", "5")
+    written = {
+        one["name"]: one["value"] for one in json.loads((tmp_path / "attention.json").read_text())
+    }
+    assert len(written) == len(found)
+    needed = figures.means["small", 2, ALL_HEADS]["tokens_needed"]
+    assert written["small.L2.tokens_needed"] == needed.value
+    assert written["overlap.L1.jaccard"] == figures.overlap_means[1]["jaccard"].value
+    sparsity, overlaps = made
     assert [row[:2] for row in sparsity.rows[:2]] == [
         ("L1", "large + small R"),
         ("L1", "large + large R"),
     ]
-    assert sparsity.rows[0][3] == figures.layer("small", 1).needed
+    assert sparsity.rows[2][3] == needed
     assert overlaps.rows[-1][0] == "whole reasonings"

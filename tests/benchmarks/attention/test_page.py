@@ -39,12 +39,12 @@ class Found(HTMLParser):
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory):
-    picture = tmp_path_factory.mktemp("pictures") / "red.png"
-    Image.new("RGB", (8, 8), "red").save(picture)
+    image = tmp_path_factory.mktemp("images") / "red.png"
+    Image.new("RGB", (8, 8), "red").save(image)
     words = len(EVIL.split())
     heads = np.arange(2 * 1 * words).reshape(2, 1, words) / 100
     readings = [
-        reading(f"q{number}", source, EVIL, heads, images=(str(picture),), question="<i>?</i>")
+        reading(f"q{number}", source, EVIL, heads, images=(str(image),), question="<i>?</i>")
         for number in range(20)
         for source in ("small", "large")
     ]

@@ -1,4 +1,4 @@
-"""A small evaluation with known results: ten questions, two pictures, every route."""
+"""A small evaluation with known results: ten questions, two images, every route."""
 
 import json
 from collections.abc import Callable
@@ -16,14 +16,9 @@ def call(role: str, style: str, text: str, tokens: int) -> dict:
         "style": style,
         "text": text,
         "answer": text.rpartition(" ")[2],
-        "kind": "yes_no",
         "input_tokens": 100,
         "output_tokens": tokens,
-        "cached_tokens": 0,
-        "seconds": 0.1,
-        "finish_reason": "stop",
         "cut": None,
-        "error": None,
     }
 
 
@@ -75,9 +70,9 @@ def write_evaluation(
     groups: Callable[[int], dict] = lambda _: {},
     record: dict | None = None,
 ) -> Path:
-    from langgraph_mai.benchmarks.evaluation.evaluate import question_record, summarize
+    from langgraph_mai.benchmarks.evaluation.results import question_record, summarize
     from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
-    from langgraph_mai.records.json_files import write_json, write_lines
+    from langgraph_mai.benchmarks.records import write_json, write_lines
 
     folder.mkdir()
     for name in ("even", "odd"):
@@ -111,22 +106,13 @@ def write_evaluation(
                 for n in range(10)
             ),
         )
-        write_json(
-            folder / "timing.json",
-            [
-                {
-                    "strategy": name,
-                    "name": figure,
-                    "value": value,
-                    "unit": "s",
-                    "low": None,
-                    "high": None,
-                    "questions": 10,
-                }
-                for name, each in seconds.items()
-                for figure, value in (("total_seconds", 10 * each), ("seconds_per_question", each))
-            ],
-        )
+        figures = {"total_seconds": 10, "seconds_per_question": 1}
+        timing = [
+            {"strategy": name, "name": figure, "value": times * each, "questions": 10}
+            for name, each in seconds.items()
+            for figure, times in figures.items()
+        ]
+        write_json(folder / "timing.json", timing)
     return folder
 
 
@@ -134,3 +120,14 @@ def write_evaluation(
 def ten(tmp_path) -> Path:
     results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
     return write_evaluation(tmp_path / "ten", results)
+
+
+def staged_results() -> list[dict]:
+    """The cascade beside two-stage reasoning and full transfer, which both always say yes."""
+    results = [cascade_result(number) for number in range(10)]
+    for number in range(10):
+        reasoned = call("small", "reason", "Answer: no", 40)
+        for name, role in (("small_two_stage", "small"), ("full_transfer", "large")):
+            calls = [reasoned, call(role, "transfer", "yes", 1)]
+            results.append(result(number, name, "transferred", calls, "yes"))
+    return results

@@ -6,8 +6,11 @@ from html import unescape
 import pytest
 
 from langgraph_mai.benchmarks.report import page as page_module
+from langgraph_mai.benchmarks.report.cascade import Verdict
+from langgraph_mai.benchmarks.report.economy import economy
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.page import LEGEND, page
+from langgraph_mai.benchmarks.report.plots import economy_plot, plots
 from langgraph_mai.benchmarks.report.tables import tables
 
 from .conftest import cascade_result, reason_result, write_evaluation
@@ -16,7 +19,8 @@ from .conftest import cascade_result, reason_result, write_evaluation
 @pytest.fixture
 def html(ten):
     run = Evaluated.read(ten)
-    return page([run], tables([run]), [{}])
+    drawn = plots(run)
+    return page([run], tables([run], []), [drawn], economy_plot(economy([run])))
 
 
 def test_the_verdict_comes_first_and_its_box_says_the_same(html):
@@ -24,19 +28,28 @@ def test_the_verdict_comes_first_and_its_box_says_the_same(html):
     assert html.index("<table>") < html.index("Route direct")
 
 
-@pytest.mark.parametrize(
-    ("says", "style"),
-    [("pays", "pays"), ("does not pay", "does-not-pay"), ("trades", "trades"), ("open", "open")],
-)
-def test_every_verdict_has_a_colour_of_its_own(ten, monkeypatch, says, style):
-    from langgraph_mai.benchmarks.report.verdict import Verdict
+def test_it_holds_everything_and_runs_nothing(html):
+    assert "Is number 9 &lt;red&gt;?" in html
+    assert "&lt;b&gt;I looked&lt;/b&gt;" in html
+    assert "<script" not in html
+    # No reference to anything outside the page.
+    references = set(re.findall(r'(?:src|href)="([a-z]+:[a-z/]+)', html))
+    assert references == {"data:image/png", "data:image/jpeg"}
+    for route in ("direct", "reasoned", "transferred"):
+        assert f"Route {route}" in html
+    assert "body { overflow-wrap: anywhere; }" in html  # long words break
 
-    monkeypatch.setattr(page_module, "verdict", lambda _: Verdict(says, "So it is."))
-    html = page([Evaluated.read(ten)], [], [{}])
-    assert f'<p class="verdict {style}">So it is.</p>' in html
-    colours = re.findall(r"\.verdict\.([a-z-]+) \{ background: (#\w+)", html)
-    assert style in dict(colours)
-    assert len({colour for _, colour in colours}) == len(colours)
+
+def test_every_verdict_has_a_color_of_its_own(ten, monkeypatch):
+    colors = []
+    for says in ("pays", "does not pay", "trades", "open"):
+        monkeypatch.setattr(page_module, "verdict", lambda *_, says=says: Verdict(says, "So."))
+        html = page([Evaluated.read(ten)], [], [{}])
+        style = says.replace(" ", "-")
+        assert f'<p class="verdict {style}">So.</p>' in html
+        found = dict(re.findall(r"\.verdict\.([a-z-]+) \{ background: (#\w+)", html))
+        colors.append(found[style])
+    assert len(set(colors)) == 4
 
 
 def test_all_words_and_signs_are_explained(html):
@@ -65,7 +78,7 @@ def test_the_page_says_what_it_was_made_of_and_with(tmp_path):
     for name, text in {
         "small model": "S-2B (revision main, weights 0123456789ab)",
         "large model": "L-8B",
-        "questions": "10 about 2 pictures",
+        "questions": "10 about 2 images",
         "command": "mai evaluate ten",
         "versions": "python 3.12.1, langgraph-mai 0.1.0",
         "machine": "A fast one, 8 cores, Big, Linux",
@@ -78,7 +91,3 @@ def test_what_is_not_known_is_not_there(html):
     assert "<dt>machine</dt>" not in html
     assert "<dt>versions</dt>" not in html
     assert "None" not in re.sub(r"<pre>.*?</pre>", "", html)
-
-
-def test_long_words_break(html):
-    assert "body { overflow-wrap: anywhere; }" in html

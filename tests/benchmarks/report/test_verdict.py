@@ -1,62 +1,44 @@
 """Whether the cascade pays: what is said of which figures, and on how many questions."""
 
-import pytest
-
-from langgraph_mai.benchmarks.estimates import Estimate
-from langgraph_mai.benchmarks.report.cascade import Cascade, cascade
+from langgraph_mai.benchmarks.report.cascade import judge, verdict
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
-from langgraph_mai.benchmarks.report.verdict import verdict
+from langgraph_mai.benchmarks.report.table import NOTHING
+from langgraph_mai.benchmarks.statistics import Estimate
 
-from .conftest import cascade_result, write_evaluation
+from .conftest import cascade_result, reason_result, write_evaluation
 
-
-def said(gap, time):
-    nothing = Estimate(None, None, None, 0)
-    return verdict(
-        Cascade(
-            routes=(),
-            agreement_wrong=nothing,
-            reasoned_wrong=nothing,
-            help=nothing,
-            harm=nothing,
-            differences={} if gap is None else {"large_reason": Estimate(*gap)},
-            times={} if time is None else {"large_reason": Estimate(*time)},
-        )
-    )
-
-
-@pytest.mark.parametrize(
-    ("gap", "time", "says", "words"),
-    [
-        ((0.0, -0.005, 0.005), (0.3, 0.2, 0.4), "pays", "It pays"),
-        ((-0.05, -0.08, -0.02), (0.3, 0.2, 0.4), "trades", "that loss is worth the time"),
-        ((-0.02, -0.08, 0.02), (0.3, 0.2, 0.4), "open", "so few questions do not tell"),
-        ((0.0, 0.0, 0.0), (1.5, 1.2, 1.8), "does not pay", "It does not pay: it is no faster"),
-        ((0.0, 0.0, 0.0), (1.0, 0.8, 1.2), "open", "Whether it is faster, so few questions"),
-        ((0.0, 0.0, 0.0), (0.3, None, None), "open", "Whether it is faster, so few questions"),
-        ((0.0, None, None), (0.3, 0.2, 0.4), "open", "as accurate, so few questions do not"),
-        ((0.0, 0.0, 0.0), None, "open", "time both with --timed"),
-        (None, None, "open", "was not evaluated beside it"),
-    ],
-)
-def test_whether_it_pays(gap, time, says, words):
-    seen = said(gap and (*gap, 100), time and (*time, 100))
-    assert seen.says == says
-    assert words in seen.sentence
+PAYS = (0.3, 0.2, 0.4)
+CASES = [
+    ((0.0, -0.005, 0.005), PAYS, "pays", "It pays"),
+    ((-0.05, -0.08, -0.02), PAYS, "trades", "that loss is worth the time"),
+    ((-0.02, -0.08, 0.02), PAYS, "open", "so few questions do not tell"),
+    ((0.0, 0.0, 0.0), (1.5, 1.2, 1.8), "does not pay", "It does not pay: it is no faster"),
+    ((0.0, 0.0, 0.0), (1.0, 0.8, 1.2), "open", "Whether it is faster, so few questions"),
+    ((0.0, 0.0, 0.0), (0.3, None, None), "open", "Whether it is faster, so few questions"),
+    ((0.0, None, None), PAYS, "open", "as accurate, so few questions do not"),
+    ((0.0, 0.0, 0.0), None, "open", "time both with --timed"),
+    (None, None, "open", "was not evaluated beside it"),
+]
 
 
-def test_accuracy_and_time_say_on_what_they_were_measured():
-    seen = said((0.0, -0.005, 0.005, 500, 80), (0.3, 0.2, 0.4, 60, 3))
-    assert "+0.0 points (-0.5 to +0.5) on 500 questions, and it takes 0.30" in seen.sentence
-    assert "of the time on 60 questions about 3 pictures." in seen.sentence
+def estimate(ends):
+    return NOTHING if ends is None else Estimate(*ends, 10, 2)
 
 
-def test_no_difference_on_few_questions_proves_little(tmp_path):
-    results = [cascade_result(number) for number in range(10)]
-    results += [{**one, "strategy": "large_reason"} for one in results]
-    run = Evaluated.read(write_evaluation(tmp_path / "same", results))
-    gap = cascade(run).differences["large_reason"]
-    assert gap.value == 0
-    assert gap.low == pytest.approx(-gap.high)
-    assert gap.low < -0.2
-    assert verdict(cascade(run)).says == "open"
+def test_the_verdict_follows_from_both_intervals():
+    for gap, time, says, words in CASES:
+        found = judge(estimate(gap), estimate(time))
+        assert found.says == says, words
+        assert words in found.sentence
+
+
+def test_the_sentence_has_its_figures_and_what_they_were_measured_on(ten, tmp_path):
+    found = verdict(Evaluated.read(ten), "typed")
+    assert found.says == "open"
+    assert "differs by -10.0 points (" in found.sentence
+    assert "on 10 questions about 2 images, and it takes 0.25" in found.sentence
+    alone = [cascade_result(number) for number in range(10)]
+    run = Evaluated.read(write_evaluation(tmp_path / "alone", alone, timed=False))
+    assert "(--strategy large_reason)" in verdict(run, "typed").sentence
+    without = [reason_result(number) for number in range(10)]
+    assert verdict(Evaluated.read(write_evaluation(tmp_path / "r", without)), "typed") is None

@@ -1,0 +1,412 @@
+"""`ChatServer`: a model on an OpenAI-compatible server as a LangChain chat model."""
+
+import asyncio
+import hashlib
+import json
+import os
+import weakref
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Self
+from urllib.parse import urlsplit
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from pydantic import Field, PrivateAttr, SecretStr, model_validator
+
+from ..configs.schemas import server_address
+from .errors import ModelError
+from .event_loop import shared_loop
+from .images import is_image_block, standard_block
+from .local_chat import check_timeout
+
+try:
+    import openai
+    from langchain_openai import ChatOpenAI
+
+    from .server_errors import NO_KEY, ServerCall, broke_off, no_completion, unknown_model
+except ImportError as error:
+    raise ImportError(
+        f"ChatServer needs langchain-openai ({error}); install it with: "
+        'pip install "langgraph-mai[server]"'
+    ) from error
+
+__all__ = ["ChatServer"]
+
+CONNECT_SECONDS = 10.0
+"""How long one attempt to connect may take."""
+
+_ORGANIZATION = "give the header OpenAI-Organization in default_headers"
+_WITHOUT_EFFECT = {
+    "http_client": "give http_async_client, as it sends everything from one event loop",
+    "openai_organization": _ORGANIZATION,
+    "organization": _ORGANIZATION,
+}
+"""Settings of ChatOpenAI that would be silently ignored, and what to give instead."""
+
+
+class ChatServer(ChatOpenAI):
+    """A model on an OpenAI-compatible server, vLLM's above all.
+
+    It is a `ChatOpenAI` with all its settings, and besides: images in any form that
+    `images.block_image` reads, temperature 0 and usage while streaming by default, one sentence for
+    whatever goes wrong (`ModelError`), a `timeout` that bounds a whole call and really ends it on
+    the server, and shorter answers where prompt and `max_tokens` together exceed the model's
+    context. No OPENAI_* variable of the environment has a part in it: those belong to another
+    service. Make a copy to change a setting (`model_copy`).
+
+    Example:
+        >>> model = ChatServer(model="Qwen/Qwen3-VL-8B-Instruct", base_url="http://gpu1:8000/v1")
+        >>> image = load_image("cat.png").block
+        >>> model.invoke([HumanMessage([image, {"type": "text", "text": "Who?"}])])
+
+    Attributes:
+        model: The name that the model is served under. Per call: `model=`.
+        base_url: Address of the API, which usually ends in `/v1`.
+        api_key: Its key; None for the one that `api_key_env` names, if there is one.
+        api_key_env: Environment variable with the key.
+        max_retries: How often a request is sent again after a connection error, a 429 or a 5xx.
+        timeout: Seconds a call may take, retries and images included; None for no limit. Per call:
+            `timeout=`.
+        max_pixels: Images with more pixels are shrunk to this; None leaves it to the server.
+        allow_fetch: Whether images may be downloaded from http(s) URLs, by this process: a server
+            gets data only.
+    """
+
+    supports_timeout: ClassVar[bool] = True
+
+    api_key_env: str = "VLLM_API_KEY"
+    max_pixels: int | None = Field(default=None, gt=0)
+    allow_fetch: bool = False
+
+    _process: int | None = PrivateAttr(default=None)
+    """The process that made the client."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+        _check_known(cls, values)
+        names = {"model": "model_name", "base_url": "openai_api_base", "api_key": "openai_api_key"}
+        given = {short: values.get(short) or values.get(long) for short, long in names.items()}
+        for name in ("model", "base_url"):
+            if not given[name]:
+                raise TypeError(f"ChatServer needs `{name}`: it has no server of its own.")
+        variable = values.get("api_key_env") or cls.model_fields["api_key_env"].default
+        key, place = given["api_key"], "api_key"
+        if not key:
+            key, place = os.environ.get(variable), f"${variable}"
+        given |= {"api_key": SecretStr(_key(key, place)), "base_url": _address(given["base_url"])}
+        defaults = {
+            "temperature": 0.0,
+            "max_retries": 2,
+            "stream_usage": True,
+            "use_responses_api": False,
+            "openai_proxy": None,
+            "stream_chunk_timeout": None,
+        }
+        values = {key: value for key, value in values.items() if key not in names.values()}
+        return {**defaults, **values, **given}
+
+    @model_validator(mode="after")
+    def _without_the_environment(self) -> Self:
+        """Drop the clients that ChatOpenAI made: they would send what OPENAI_* variables hold."""
+        if self.openai_proxy:
+            self.http_client = self.http_async_client = None
+        self.root_client = self.client = self.root_async_client = self.async_client = None
+        self.openai_organization = None
+        for name, value in (self.default_headers or {}).items():
+            _header(value, f"The header {name!r} in default_headers")
+        return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other settings, by either of their names."""
+        names = {info.alias: name for name, info in type(self).model_fields.items()}
+        changed = {names.get(name, name): value for name, value in (update or {}).items()}
+        copy = super().model_copy(update=changed, deep=deep)
+        copy.openai_api_base = _address(copy.openai_api_base)
+        copy.openai_api_key = SecretStr(_key(copy.openai_api_key, "api_key"))
+        copy._process = None
+        return copy
+
+    def load(self) -> "ChatServer":
+        """Ask the server for its models; return the model itself.
+
+        Raises:
+            ModelError: It cannot be reached, refuses the key, or has no such model.
+        """
+        call = self._call({}, ())
+        served = shared_loop().run(self._listed(call))
+        if self.model_name not in served:
+            raise unknown_model(call, served)
+        return self
+
+    @property
+    def _llm_type(self) -> str:
+        return "langgraph-mai-server"
+
+    @classmethod
+    def is_lc_serializable(cls) -> bool:
+        """Not by LangChain, which would look for it in its own packages."""
+        return False
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        own = {"base_url": self.openai_api_base, "max_pixels": self.max_pixels}
+        # Only told apart: their values may be secrets.
+        sent = {"headers": self.default_headers, "query": self.default_query}
+        digests = {name: _digest(values) for name, values in sent.items() if values}
+        return {**super()._identifying_params, **own, **digests}
+
+    def _get_request_payload(
+        self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        payload = super()._get_request_payload(input_, stop=stop, **kwargs)
+        if "max_completion_tokens" in payload:  # the newer name; only some servers know it
+            payload["max_tokens"] = payload.pop("max_completion_tokens")
+        return payload
+
+    def _create_chat_result(
+        self, response: Any, generation_info: dict[str, Any] | None = None
+    ) -> ChatResult:
+        # Reasoning channels are to be read here, and in `_convert_chunk_to_generation_chunk`.
+        if isinstance(response, str):
+            raise no_completion(self._call({}, ()), response)
+        return super()._create_chat_result(response, generation_info)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        return shared_loop().run(self._complete(self._call(kwargs, messages), stop))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> ChatResult:
+        return await shared_loop().arun(self._complete(self._call(kwargs, messages), stop))
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        call, loop = self._call(kwargs, messages), shared_loop()
+        chunks = self._chunks(call, stop)
+        try:
+            while (chunk := loop.run(self._next(call, chunks))) is not None:
+                if run_manager:
+                    run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+        finally:
+            loop.run(_close(chunks))
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        call, loop = self._call(kwargs, messages), shared_loop()
+        chunks = self._chunks(call, stop)
+        try:
+            while (chunk := await loop.arun(self._next(call, chunks))) is not None:
+                if run_manager:
+                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+        finally:
+            loop.submit(_close(chunks))
+
+    def _call(self, settings: Mapping[str, Any], messages: Sequence[BaseMessage]) -> ServerCall:
+        settings = dict(settings)
+        timeout: Any = settings.pop("timeout", None)
+        timeout = self.request_timeout if timeout is None else timeout
+        check_timeout(timeout)
+        if (limit := settings.pop("max_completion_tokens", None)) is not None:
+            settings["max_tokens"] = limit
+        return ServerCall(
+            address=str(self.openai_api_base),
+            model=settings.get("model") or self.model_name,
+            key=_key(self.openai_api_key, "api_key"),
+            messages=messages,
+            settings=settings,
+            max_tokens=settings.get("max_tokens") or self.max_tokens,
+            timeout=timeout,
+        )
+
+    # What follows runs in the loop that all servers share.
+
+    async def _complete(self, call: ServerCall, stop: list[str] | None) -> ChatResult:
+        async with call.explained(self._listed):
+            messages = await self._prepared(call)
+            while True:
+                try:
+                    result = await super()._agenerate(messages, stop, None, **call.settings)
+                except openai.APIError as error:
+                    call.shorten(error)
+                else:
+                    if not result.generations:
+                        raise no_completion(call, "it holds no answer")
+                    return result
+
+    async def _chunks(
+        self, call: ServerCall, stop: list[str] | None
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        messages, ended = await self._prepared(call), False
+        while not call.begun:
+            try:
+                async for chunk in super()._astream(messages, stop, None, **call.settings):
+                    call.begun = True
+                    ended = ended or bool((chunk.generation_info or {}).get("finish_reason"))
+                    yield chunk
+                if not call.begun:
+                    raise no_completion(call, "it holds no answer")
+            except openai.APIError as error:
+                call.shorten(error)
+        if not ended:  # a connection that is closed looks like an end
+            raise broke_off(call)
+
+    async def _next(
+        self, call: ServerCall, chunks: AsyncIterator[ChatGenerationChunk]
+    ) -> ChatGenerationChunk | None:
+        async with call.explained(self._listed):
+            return await anext(chunks, None)
+
+    async def _listed(self, call: ServerCall) -> list[str]:
+        async with call.explained():
+            self._connect()
+            page = await self.root_async_client.models.list(timeout=CONNECT_SECONDS)
+            return [str(model.id) for model in page.data]
+
+    async def _prepared(self, call: ServerCall) -> list[BaseMessage]:
+        """Connect, and return messages whose images are data: the server opens no file or URL."""
+        self._connect()
+
+        def inlined(block: Any) -> Any:
+            if not is_image_block(block):
+                return block
+            standard = standard_block(
+                block, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch
+            )
+            url = f"data:{standard['mime_type']};base64,{standard['base64']}"
+            inner = block.get("image_url")
+            # OpenAI's setting of how closely an image is looked at.
+            detail = inner.get("detail") if isinstance(inner, dict) else None
+            return {"type": "image_url", "image_url": {"url": url} | _present(detail=detail)}
+
+        def with_data(message: BaseMessage) -> BaseMessage:
+            if isinstance(message.content, str):
+                return message
+            return message.model_copy(update={"content": [*map(inlined, message.content)]})
+
+        if not call.images:
+            return list(call.messages)
+        return await asyncio.to_thread(lambda: [*map(with_data, call.messages)])
+
+    def _connect(self) -> None:
+        """Make the client, in the process that runs now: a fork cannot use that of its parent."""
+        if self._process == os.getpid():
+            return
+        address, key = str(self.openai_api_base), _key(self.openai_api_key, "api_key")
+        timeout = openai.Timeout(None, connect=CONNECT_SECONDS)
+        http_client = self.http_async_client or openai.DefaultAsyncHttpxClient(
+            timeout=timeout,
+            # A proxy named by the environment would see the key of an http address.
+            trust_env=urlsplit(address).scheme == "https",
+            **_present(proxy=self.openai_proxy),
+        )
+        # openai adds headers that the environment names, unless each is marked to be left out.
+        foreign = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+        headers: dict[str, Any] = {
+            line.partition(":")[0].strip(): openai.Omit() for line in foreign if ":" in line
+        }
+        headers["Authorization"] = f"Bearer {key}"
+        for name, value in (self.default_headers or {}).items():
+            headers[name] = _header(value, name)
+        client = openai.AsyncOpenAI(
+            api_key=key,
+            base_url=address,
+            timeout=timeout,
+            default_headers=headers,
+            default_query=self.default_query,
+            http_client=http_client,
+            **_present(max_retries=self.max_retries),
+        )
+        client.organization = client.project = client.admin_api_key = None
+        self.root_async_client, self.async_client = client, client.chat.completions
+        self._process = os.getpid()
+        if not self.http_async_client:
+            weakref.finalize(client, _close_client, http_client, self._process).atexit = False
+
+
+async def _close(chunks: Any) -> None:
+    with suppress(RuntimeError):  # it is being read: that was cancelled and closes it
+        await chunks.aclose()
+
+
+def _close_client(http_client: Any, process: int) -> None:
+    if process == os.getpid():
+        shared_loop().submit(http_client.aclose())
+
+
+def _present(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _address(base_url: object) -> str:
+    try:
+        return server_address(str(base_url))
+    except ValueError as error:
+        raise ModelError(f"The base_url of a ChatServer {error}.") from error
+
+
+def _key(api_key: object, place: str) -> str:
+    key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key or NO_KEY
+    if not isinstance(key, str):
+        raise ModelError(
+            f"The API key in {place} is no text: if it is a function, call it and give its result."
+        )
+    return str(_header(key, f"The API key in {place}")) or NO_KEY
+
+
+def _header(value: object, name: str) -> object:
+    """Return a header's value without the spaces and line ends that files and secrets add.
+
+    An HTTP client would show in its error what no header can hold.
+    """
+    if not isinstance(value, str):  # openai's mark for a header to leave out
+        return value
+    value = value.strip()
+    if not (value.isascii() and value.isprintable()):
+        raise ModelError(
+            f"{name} is malformed: it holds a line break or a character that is not ASCII; copy it "
+            "again."
+        )
+    return value
+
+
+def _digest(values: Mapping[str, object]) -> str:
+    text = json.dumps(dict(values), sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_known(kind: type[ChatOpenAI], values: dict[str, Any]) -> None:
+    """Refuse a misspelt setting, which ChatOpenAI would send to the server with every call."""
+    for name, instead in _WITHOUT_EFFECT.items():
+        if values.get(name):
+            raise TypeError(f"ChatServer does not use {name}; {instead}.")
+    aliases = {info.alias for info in kind.model_fields.values()}
+    if unknown := sorted(set(values) - set(kind.model_fields) - aliases):
+        raise TypeError(
+            f"ChatServer has no setting {', '.join(map(repr, unknown))}; what only a server "
+            "knows goes into extra_body."
+        )

@@ -1,1 +1,0 @@
-"""OpenAI-compatible servers behind `ChatServer`: their client, and what their errors mean."""

@@ -1,0 +1,385 @@
+"""vLLM servers as child processes, for `mai serve`: started one after the other, watched, ended."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelError
+from .engine_args import EngineSpec, add_log, last_lines, start_error, watched
+
+_SECONDS_BETWEEN_LOOKS = 0.25
+_SECONDS_TO_END = 30.0
+
+_PLAIN_SAMPLING = {
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+
+# vLLM's switches that can only be put on.
+_ONLY_ON = {
+    "disable_log_stats",
+    "aggregate_engine_logging",
+    "data_parallel_multi_port_external_lb",
+}
+
+
+class PortError(ModelError):
+    """A host and port on which no server can listen; the message says why."""
+
+
+class ServerEndedError(ModelError):
+    """A server ended that nobody had asked to; notes show the last lines of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """What one server serves, and where.
+
+    Attributes:
+        name: Name by which clients request it.
+        engine: The model and how its engine is started.
+        host: Address to listen on; `0.0.0.0` for all.
+        port: Port to listen on.
+        gpu: Number of the GPU among the visible ones; None for vLLM's choice.
+        api_key: Key that clients must send; None for no key. It goes to the server by its
+            environment, where neither a list of processes nor a log shows it.
+    """
+
+    name: str
+    engine: EngineSpec
+    host: str
+    port: int
+    gpu: int | None = None
+    api_key: str | None = field(default=None, repr=False)
+
+    def command(self) -> list[str]:
+        """Return the server's command line, without secrets.
+
+        Raises:
+            ModelError: The engine options hold a secret.
+        """
+        settings = self.engine.arguments()
+        if settings.pop("hf_token", None):
+            raise ModelError(
+                f"The engine options of {self.name!r} hold hf_token, which everyone could read in "
+                "the list of processes; set HF_TOKEN in the environment instead."
+            )
+        model = settings.pop("model")
+        overridden = settings.get("override_generation_config") or {}
+        # People read a server's statistics at /metrics.
+        settings["disable_log_stats"] = json.loads(self.engine.options).get("disable_log_stats")
+        settings |= {
+            # Models answer alike on every backend: without the sampling that a checkpoint brings.
+            "override_generation_config": _PLAIN_SAMPLING | overridden,
+            "served_model_name": self.name,
+            "enable_prompt_tokens_details": True,
+            "host": self.host,
+            "port": self.port,
+        }
+        return [*_entry_point(model), *_flags(settings)]
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the server's environment, from the one that this command was started with.
+
+        Raises:
+            ModelError: There is no such GPU.
+        """
+        found = {**environ, **watched(environ)}
+        found.pop("VLLM_API_KEY", None)  # it may be there for another server
+        if self.api_key is not None:
+            found["VLLM_API_KEY"] = self.api_key
+        if self.gpu is not None:
+            found["CUDA_VISIBLE_DEVICES"] = self._visible_gpu(environ)
+        return found
+
+    def _visible_gpu(self, environ: Mapping[str, str]) -> str:
+        visible = environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is None:
+            return str(self.gpu)
+        gpus = [gpu.strip() for gpu in visible.split(",") if gpu.strip()]
+        if self.gpu is None or self.gpu >= len(gpus):
+            raise ModelError(
+                f"There is no device cuda:{self.gpu} for {self.name!r}: CUDA_VISIBLE_DEVICES "
+                f"shows {len(gpus)} GPU(s) to this command."
+            )
+        return gpus[self.gpu]
+
+
+class ServerProcess:
+    """A server that runs, in a process group of its own."""
+
+    def __init__(self, spec: ServerSpec, log: Path, environ: Mapping[str, str]) -> None:
+        """Start it; returns immediately.
+
+        Args:
+            spec: What it serves, and where.
+            log: File that takes all its output.
+            environ: Environment variables to start from.
+        """
+        self.spec = spec
+        self.log = log
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                spec.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=spec.environment(environ),
+                # Ctrl-C in a terminal goes to a whole group; who started the server ends it.
+                start_new_session=True,
+            )
+
+    @property
+    def runs(self) -> bool:
+        """Whether its main process runs."""
+        return self._process.poll() is None
+
+    def wait_until_ready(self, timeout: float, on_wait: Callable[[str], bool]) -> bool:
+        """Wait until it can answer.
+
+        Args:
+            timeout: Seconds to wait at most.
+            on_wait: Called several times a second with the last line of the log; the waiting ends
+                when it returns False.
+
+        Returns:
+            Whether it can answer; False if `on_wait` ended the waiting.
+
+        Raises:
+            ModelError: It ended, or took longer.
+        """
+        end = time.monotonic() + timeout
+        while on_wait(next(iter(last_lines(self.log)[-1:]), "")):
+            if not self.runs:
+                raise start_error(self.spec.name, self.ending(), self.log)
+            # Looked at once more: what answers may be another server, and ours gone by now.
+            if self._answers() and self.runs:
+                return True
+            if time.monotonic() > end:
+                raise ModelError(
+                    f"The server of {self.spec.name!r} was not ready after {timeout:g} seconds; "
+                    "give it more time (--timeout), or see its log."
+                )
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return False
+
+    def ending(self) -> str:
+        """Return how it ended."""
+        code = self._process.poll()
+        if code == -signal.SIGKILL:
+            return "its server was killed from outside, by hand or because main memory ran out"
+        return f"its server ended with exit code {code}"
+
+    def terminate(self) -> None:
+        """Tell it to end; returns immediately."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def end(self, *, patient: Callable[[], bool] = lambda: True) -> None:
+        """End it and all of its processes, if need be by force.
+
+        Args:
+            patient: Whether to continue to wait for an orderly end.
+        """
+        self.terminate()
+        end = time.monotonic() + _SECONDS_TO_END
+        while self.runs and patient() and time.monotonic() < end:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        # What the main process left behind is in its group still.
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        """Whether a server on its port is well, takes its key and serves its model."""
+        if self._get("/health") is None:
+            return False
+        try:
+            models = json.loads(self._get("/v1/models") or b"{}")["data"]
+            return any(model["id"] == self.spec.name for model in models)
+        except (ValueError, LookupError, TypeError):  # no reply of such a server
+            return False
+
+    def _get(self, path: str) -> bytes | None:
+        """Return the reply to a GET with its key; None if that is no success."""
+        key = self.spec.api_key
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(
+            self.spec.host, self.spec.host
+        )
+        # No proxy of the environment's lies between a process and its child.
+        connection = http.client.HTTPConnection(host, self.spec.port, timeout=5)
+        try:
+            connection.request(
+                "GET", path, headers={"Authorization": f"Bearer {key}"} if key else {}
+            )
+            response = connection.getresponse()
+            return response.read() if response.status == http.HTTPStatus.OK else None
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+
+class ServerGroup:
+    """Servers that run only as long as all of them do.
+
+    They start one after the other, because each measures the free memory before it takes its share.
+    """
+
+    def __init__(self, log_folder: Path, environ: Mapping[str, str]) -> None:
+        """Make a group without servers.
+
+        Args:
+            log_folder: Existing folder for the servers' logs, `ROLE.log`.
+            environ: Environment variables that the servers start from.
+        """
+        self._log_folder = log_folder
+        self._environ = environ
+        self._servers: dict[str, ServerProcess] = {}
+
+    def start(
+        self, role: str, spec: ServerSpec, timeout: float, on_wait: Callable[[str], bool]
+    ) -> bool:
+        """Start a server and wait until it can answer.
+
+        Args:
+            role: The role of its model in the pair.
+            spec: What it serves, and where.
+            timeout: Seconds to wait at most.
+            on_wait: Called several times a second with the last line of its log; the waiting ends
+                when it returns False.
+
+        Returns:
+            Whether it can answer; False if `on_wait` ended the waiting.
+
+        Raises:
+            ModelError: It, or one that was started before, ended; it took too long; or its port
+                has been taken meanwhile.
+        """
+        check_port(spec.host, spec.port)
+        log = self._log_folder / f"{role}.log"
+        try:
+            server = ServerProcess(spec, log, self._environ)
+        except OSError as error:
+            raise ModelError(f"The server of {spec.name!r} cannot be started: {error}.") from error
+        self._servers[role] = server
+
+        def goes_on(line: str) -> bool:
+            self.check(but=role)
+            return on_wait(line)
+
+        return server.wait_until_ready(timeout, goes_on)
+
+    def check(self, *, but: str = "") -> None:
+        """Raise an error if a server has ended.
+
+        Args:
+            but: The role of a server that is not looked at.
+
+        Raises:
+            ServerEndedError: One has ended.
+        """
+        for role, server in self._servers.items():
+            if role != but and not server.runs:
+                error = ServerEndedError(f"The {role} model's server ended: {server.ending()}.")
+                add_log(error, server.log, last_lines(server.log))
+                raise error
+
+    def watch(self, stopped: Callable[[], bool]) -> None:
+        """Wait until `stopped` returns True.
+
+        Raises:
+            ServerEndedError: A server has ended before.
+        """
+        while not stopped():
+            self.check()
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def end(self, *, patient: Callable[[], bool]) -> None:
+        """End all servers, with all of their processes.
+
+        Args:
+            patient: Whether to continue to wait for an orderly end.
+        """
+        for server in self._servers.values():
+            server.terminate()
+        for server in self._servers.values():
+            server.end(patient=patient)
+
+
+def check_port(host: str, port: int) -> None:
+    """Check that a port is free, by listening on it for a moment.
+
+    vLLM shares its ports, so two servers of one user can have the same and get half of the calls
+    each, without an error.
+
+    Args:
+        host: Address to listen on; an empty one for all.
+        port: The port.
+
+    Raises:
+        PortError: There is no such address, or the port is in use.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise PortError(f"There is no address {host!r} and port {port} ({error}).") from error
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise PortError(
+                f"The servers cannot listen on {host!r}, port {port} ({error.strerror}); end "
+                "the program that uses it, or choose another --port or --host."
+            ) from error
+
+
+def _entry_point(model: str) -> list[str]:
+    """Return Python and the module that serves a model.
+
+    vLLM's own command wants to know its version, from metadata that a repackaged vLLM lacks.
+    """
+    # -P: what lies in the working folder must not replace an installed package.
+    python = [sys.executable, "-P", "-m"]
+    try:
+        metadata.version("vllm")
+    except metadata.PackageNotFoundError:
+        return [*python, "vllm.entrypoints.openai.api_server", "--model", model]
+    return [*python, "vllm.entrypoints.cli.main", "serve", model]
+
+
+def _flags(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings by vLLM's Python names as flags; None is left to vLLM."""
+    flags: list[str] = []
+    for name, value in settings.items():
+        flag = name.replace("_", "-")
+        if value is True:
+            flags.append(f"--{flag}")
+        elif value is False:
+            flags += [] if name in _ONLY_ON else [f"--no-{flag}"]
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            flags += [f"--{flag}", *(str(item) for item in value)]
+        elif value is not None:
+            text = json.dumps(value) if isinstance(value, Mapping) else str(value)
+            # With "=", because a value may begin with a dash.
+            flags.append(f"--{flag}={text}")
+    return flags

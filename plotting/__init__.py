@@ -1,1 +1,0 @@
-"""Plots: figures without a screen, names beside points, what strategies look like."""

@@ -1,0 +1,165 @@
+"""Published figures beside ours: what is shown, what is warned of, what is refused."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from langgraph_mai import ConfigError
+from langgraph_mai.benchmarks.report.compared import read_predictions, with_published
+from langgraph_mai.benchmarks.report.evaluated import Evaluated
+from langgraph_mai.benchmarks.report.tables import tables
+
+from .conftest import cascade_result, reason_result, write_evaluation
+
+RESULTS = (cascade_result, reason_result)
+DOCS = Path(__file__).parents[3] / "docs" / "evaluation.md"
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    results = [one(n) for n in range(10) for one in RESULTS]
+    run = Evaluated.read(write_evaluation(tmp_path_factory.mktemp("e") / "ten", results))
+    return tables([run], [])
+
+
+@pytest.fixture
+def compare(ours, tmp_path):
+    """What comes of a file with this text."""
+
+    def compared(text: str, name: str = "given.csv"):
+        file = tmp_path / name
+        file.write_text(text)
+        return with_published(ours, [str(file)])
+
+    return compared
+
+
+def rows(compared, name):
+    (table,) = (one for one in compared[0] if one.name == name)
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_figures_by_style_stand_below_ours(compare):
+    seen = compare("model,benchmark,style,f1\nX-2B,Ten,S,88.6\nX-2B,Ten,R,88\n", "paper.csv")
+    row = rows(seen, "scores")[-1]
+    assert (row["model"], row["benchmark"], row["metric"]) == ("X-2B", "Ten (paper.csv)", "f1")
+    assert (row["S"], row["E"], row["R"]) == ("88.6", None, "88.0")
+    assert len(rows(seen, "scores")) == 3
+    assert seen[1] == []
+
+
+def test_a_score_is_one_of_our_metric_and_empty_cells_stay_empty(compare):
+    seen = compare("model,benchmark,style,score\nX,ten,S,95\nX,ten,E,\n")
+    row = rows(seen, "scores")[-1]
+    assert (row["metric"], row["S"], row["E"]) == ("accuracy", "95.0", None)
+
+
+def test_styles_by_their_letters_and_their_names(compare):
+    columns = {"S": "S", "direct": "S", "explain": "E", "reason": "R", "R_two_stage": "two-stage"}
+    for style, column in columns.items():
+        seen = compare(f"model,benchmark,style,score\nX,ten,{style},50\n")
+        assert rows(seen, "scores")[-1][column] == "50.0"
+
+
+def test_figures_by_benchmark_stand_below_ours_with_whole_counts(compare):
+    seen = compare("benchmark,questions,verified_direct,mai_score\nTEN,9000,8507,89\n")
+    row = rows(seen, "mai")[-1]
+    assert (row["questions"], row["verified direct"], row["MAI"]) == ("9000", "8507", "89.0")
+    assert rows(compare("benchmark,mai_score\nTEN,89\n"), "mai")[-1]["MAI"] == "89.0"
+
+
+UNKNOWN_ROWS = [
+    (
+        "model,benchmark,style,score\nX,ten,S,1\nX,other,S,1\nX,ten,loud,1\nX,other,R,1\n",
+        "3 of 4 rows of .* here: line 3: no benchmark 'other'; line 4: no style 'loud'\\.",
+    ),
+    ("benchmark,mai_score\nPOPE,89\n", "1 of 1 rows .*: line 2: no benchmark 'POPE'"),
+    ("benchmark,R_score\nten,89\n", "1 of 1 rows .*: line 2: the report has no such table"),
+    ("model,benchmark,style,tokens\nX,ten,R_two_stage,9\n", "no style 'R_two_stage'"),
+]
+REFUSED = [
+    ("name,value\nx,1\n", "in no form .* its columns are name, value, instead of model"),
+    ("", "is empty"),
+    ("model,benchmark,style,score\n", "has a header and no rows"),
+    ("model,benchmark,style,score\nX,ten,S,1,2\n", "line 2: 5 cells, but .* 4 columns"),
+    ("model,benchmark,style,score\nX,ten\n", "line 2: 2 cells, but"),
+    (
+        "model,benchmark,style,score\nX,ten,S,abc\n",
+        "line 2: score is 'abc', which is no number",
+    ),
+    ("model,benchmark,style,score\nX,ten,S,nan\n", "score is 'nan', which is no number"),
+    ("model,benchmark,style,score,score\nX,ten,S,1,2\n", "has the column 'score' twice"),
+    (
+        "model,benchmark,style,f1,score\nX,ten,S,1,2\n",
+        "one column of figures .* not 2: f1, score",
+    ),
+    ("model,benchmark,style\nX,ten,S\n", "one column of figures .* not 0"),
+    ("model,benchmark,score\nX,ten,1\n", "has no column style"),
+    ("benchmark,style,score\nten,S,1\n", "has no column model"),
+    ("model,style,score\nX,S,1\n", "has no column benchmark"),
+    ("questions,mai_score\n9,1\n", "has no column benchmark"),
+    ("benchmark,mai_score,mine\nten,1,2\n", "has a column 'mine'; beside benchmark it takes"),
+    ("benchmark,mai_score,R_score\nten,1,2\n", "has a column 'R_score'"),
+    ("benchmark,mai_score\nten,high\n", "line 2: mai_score is 'high'"),
+    ('model,benchmark,style,score\n"X,ten,S,1\n', "cannot be read as CSV"),
+]
+
+
+def test_rows_without_a_counterpart_are_warned_of(compare):
+    for text, message in UNKNOWN_ROWS:
+        (warning,) = compare(text)[1]
+        assert re.search(message, warning)
+
+
+def test_a_file_that_is_not_in_form_is_refused_with_its_line_or_column(compare):
+    for text, message in REFUSED:
+        with pytest.raises(ConfigError, match=message):
+            compare(text)
+
+
+def test_a_file_that_is_not_there_or_no_text(compare, ours, tmp_path):
+    with pytest.raises(ConfigError, match="There is no file"):
+        with_published(ours, [str(tmp_path / "gone.csv")])
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\n1\n")
+    with pytest.raises(ConfigError, match="cannot be read as CSV"):
+        with_published(ours, [str(tmp_path / "bytes.csv")])
+
+
+def test_the_examples_of_the_documentation_are_in_form(compare):
+    examples = re.findall(r"```csv\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert len(examples) == 3
+    for text in examples:
+        assert len(text.splitlines()) == 4
+        (warning,) = compare(text)[1]  # they are of other benchmarks than ours
+        assert "3 of 3 rows" in warning
+
+
+def test_predictions_stand_beside_the_timed_seconds(tmp_path):
+    run = Evaluated.read(
+        write_evaluation(tmp_path / "ten", [one(n) for n in range(10) for one in RESULTS])
+    )
+    file = tmp_path / "simulate.json"
+    records = [
+        {"name": "TEN.mai.total", "value": 3.0, "unit": "s", "questions": 2},
+        {"name": "TEN.mai.speedup", "value": 9.0, "unit": "ratio"},
+        {"name": "input.0", "value": "words", "unit": "text"},
+    ]
+    file.write_text(json.dumps(records))
+    predicted = read_predictions(str(file))
+    assert predicted == {("ten", "mai"): 1.5}
+    times = rows((tables([run], [], predicted=predicted), []), "times")
+    found = {row["strategy"]: row["predicted / timed"] for row in times}
+    assert found["mai"].value == 1.5
+    assert found["large_reason"] is None
+
+
+def test_a_file_without_predictions_is_refused(tmp_path):
+    file = tmp_path / "simulate.json"
+    for text in ("", "{}", "[1]", '[{"name": "a.b.total", "value": 1, "questions": 0}]'):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=r"is no simulate\.json|holds no totals"):
+            read_predictions(str(file))
+    with pytest.raises(ConfigError, match="There is no file"):
+        read_predictions(str(tmp_path / "gone.json"))
