@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .nodes.verification import Judge
     from .tools.vision_tool import create_vision_tool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "ConfigError": "configs",

@@ -5,35 +5,24 @@ llama.cpp and OpenAI.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
-_LIMITS = (
-    r"maximum (?:context|model) length(?: is| of)? \(?(\d+)",
-    r"max_model_len=(\d+)",
-    r"model's context length \((\d+)",
-    r"available context size \((\d+)",
+_LIMIT = re.compile(
+    r"maximum (?:context|model) length(?: is| of)? \(?(\d+)"
+    r"|max_model_len=(\d+)|model's context length \((\d+)|available context size \((\d+)"
 )
-
-_LENGTHS = (
-    r"contains (\d+) input tokens",
-    r"has (\d+) input tokens",
-    r"prompt \(length (\d+)\)",
-    r"[Ii]nput length \((\d+)\)",
-    r"(\d+) in the messages",
-    r"(\d+) tokens from the input messages",
-    r"messages resulted in (\d+) tokens",
-    r"[Tt]he input \((\d+) tokens\)",
-    r"request \((\d+) tokens\)",
+_LENGTH = re.compile(
+    r"contains (\d+) input tokens|has (\d+) input tokens|prompt \(length (\d+)\)"
+    r"|[Ii]nput length \((\d+)\)|(\d+) in the messages|(\d+) tokens from the input messages"
+    r"|messages resulted in (\d+) tokens|[Tt]he input \((\d+) tokens\)|request \((\d+) tokens\)"
 )
-
-_NAMES_IT = re.compile(
+_OVERFLOW = re.compile(
     r"context[ _](?:length|window|size)|longer than the maximum|max_model_len|prompt is too long",
     re.IGNORECASE,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Overflow:
+class Overflow(NamedTuple):
     """A context that is exceeded.
 
     Attributes:
@@ -55,26 +44,25 @@ class Overflow:
         remaining = self.limit - (self.length or 0)
         return remaining if 0 < remaining < max_tokens else None
 
-    def sentence(self, model: str, advice: str, quoted: str) -> str:
+    def sentence(self, model: str, advice: str) -> str:
         """Return the error message.
 
         Args:
             model: The model, as people know it.
             advice: What to do.
-            quoted: The message itself, for one without numbers.
         """
         has = f"has {self.length} tokens" if self.length else "is too long"
-        takes = f"takes at most {self.limit}" if self.limit else f"does not take it ({quoted})"
+        takes = f"takes at most {self.limit}" if self.limit else "takes fewer"
         return f"The prompt {has} and {model} {takes}, answer included; {advice}."
 
 
 def read_overflow(message: str) -> Overflow | None:
     """Read an error message; None if it is about something else."""
-    if not _NAMES_IT.search(message):
+    if not _OVERFLOW.search(message):
         return None
-    return Overflow(_number(_LIMITS, message), _number(_LENGTHS, message))
+    return Overflow(_number(_LIMIT, message), _number(_LENGTH, message))
 
 
-def _number(patterns: tuple[str, ...], message: str) -> int | None:
-    found = (re.search(pattern, message) for pattern in patterns)
-    return next((int(match[1]) for match in found if match), None)
+def _number(pattern: re.Pattern[str], message: str) -> int | None:
+    found = pattern.search(message)
+    return int(found[found.lastindex or 0]) if found else None

@@ -15,31 +15,21 @@ from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
 
+_lock = threading.Lock()
+
 
 class EventLoopThread:
     """An event loop that runs in a daemon thread until it is closed."""
 
     def __init__(self, name: str) -> None:
-        """Start the thread.
-
-        Args:
-            name: The thread's name.
-        """
+        """Start the thread."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, _Result]) -> "Future[_Result]":
-        """Start a coroutine; cancelling the future cancels it.
-
-        Raises:
-            RuntimeError: The loop is closed.
-        """
-        try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise
+        """Start a coroutine; cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run a coroutine and wait for it; an interrupted caller cancels it."""
@@ -55,19 +45,15 @@ class EventLoopThread:
 
     def close(self) -> None:
         """Stop the loop and wait for its thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 def shared_loop() -> EventLoopThread:
     """Return the loop that all clients of servers share, one per process: a fork has no threads."""
     with _lock:
         return _loop_of(os.getpid())
-
-
-_lock = threading.Lock()
 
 
 @cache

@@ -1,39 +1,101 @@
-"""What goes wrong between this process and a server, in one sentence that says what to do."""
+"""One call to a server: its time limit, and one sentence for whatever goes wrong in it."""
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
 
 import openai
+from langchain_core.messages import BaseMessage
 
 from .context_length import read_overflow
-from .errors import ContextLengthError, ModelError, UnreachableError
+from .errors import CallTimeoutError, ContextLengthError, ModelError, UnreachableError
+from .images import ImageError, is_image_block
 
 NO_KEY = "none"
 """Sent to servers that want no key: the protocol has no way to send none."""
 
 _QUOTED = 300
-_LONG_KEY = 8
 
 
 @dataclass(slots=True)
-class Request:
+class ServerCall:
     """What is requested of whom.
 
     Attributes:
         address: The server's address.
         model: The name of the model.
         key: The API key, to keep it out of messages.
-        images: How many images the prompt holds.
+        messages: The prompt.
+        settings: Settings of the call, by the server's names.
+        max_tokens: How long the answer may be; None for as long as the context takes.
+        timeout: Seconds that the call may take; None for no limit.
         begun: Whether a part of the answer has arrived.
+        started: When it began, on the monotonic clock.
     """
 
     address: str
     model: str
     key: str
-    images: int = 0
+    messages: Sequence[BaseMessage]
+    settings: dict[str, Any]
+    max_tokens: int | None
+    timeout: float | None
     begun: bool = False
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def images(self) -> int:
+        """How many images the prompt holds."""
+        contents = (one.content for one in self.messages if not isinstance(one.content, str))
+        return sum(is_image_block(block) for content in contents for block in content)
+
+    def shorten(self, error: openai.APIError) -> None:
+        """Request a shorter answer, if the answer alone was what did not fit.
+
+        Raises:
+            APIError: It was something else.
+        """
+        overflow = None if self.begun else read_overflow(str(error))
+        shorter = overflow and overflow.shorter(self.max_tokens)
+        if not shorter:
+            raise error
+        self.max_tokens = self.settings["max_tokens"] = shorter
+
+    @asynccontextmanager
+    async def explained(
+        self, served: "Callable[[ServerCall], Awaitable[list[str]]] | None" = None
+    ) -> AsyncIterator[None]:
+        """Stay within the call's time, and have one sentence for whatever goes wrong.
+
+        Args:
+            served: Asks the server for its models, where a model is not found.
+        """
+        left = None if self.timeout is None else self.started + self.timeout - time.monotonic()
+        limit = asyncio.timeout(left)
+        try:
+            async with limit:
+                try:
+                    yield
+                except Exception as error:  # noqa: BLE001  whatever it is, it is explained
+                    names = None
+                    if served and isinstance(error, openai.NotFoundError):
+                        with suppress(Exception):  # the first error is the one that counts
+                            names = await served(self)
+                    explained = explain(error, self, names)
+                    cause = error.__cause__ if explained is error else error
+                    raise explained from (cause and self._without_secrets(cause))
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise CallTimeoutError(
+                f"The server at {self.address} did not finish its answer within the timeout of "
+                f"{self.timeout:g} seconds; raise the timeout or lower max_tokens."
+            ) from error
 
     def without_key(self, text: str) -> str:
         """Return a text with `***` for a key that the server repeats, also where it is escaped.
@@ -42,60 +104,63 @@ class Request:
         """
         if self.key == NO_KEY:
             return text
-        before = "" if len(self.key) >= _LONG_KEY else "(?<=Bearer )"
+        before = "" if len(self.key) >= 8 else "(?<=Bearer )"
         for form in {self.key, repr(self.key)[1:-1], json.dumps(self.key)[1:-1]}:
             text = re.sub(before + re.escape(form), "***", text)
         return text
 
-    def cause(self, error: BaseException) -> BaseException | None:
+    def quoted(self, text: str) -> str:
+        """Return the beginning of what a server replied, in one line without the key."""
+        if "<html" in text[:1000].lower() or "<!doctype" in text[:1000].lower():
+            return "a web page"
+        line = " ".join(self.without_key(text).split()).rstrip(".")
+        return line if len(line) <= _QUOTED else line[: _QUOTED - 3] + "..."
+
+    def _without_secrets(self, error: BaseException) -> BaseException | None:
         """Return an error that may be the cause of another one; None if it shows the key."""
         shown = " ".join(f"{cause} {cause!r} {vars(cause)}" for cause in _causes(error))
         return error if self.without_key(shown) == shown else None
 
 
 def explain(  # noqa: PLR0912  a case for each kind of error
-    error: Exception, request: Request, served: Sequence[str] | None = None
+    error: Exception, call: ServerCall, served: Sequence[str] | None = None
 ) -> Exception:
     """Return the error that a caller gets.
 
     Args:
-        error: What the client raised.
-        request: What was requested.
+        error: What was raised.
+        call: What was requested.
         served: Names of the models that the server has; None if it does not say.
 
     Returns:
         A `ModelError`; `error` itself if the call was wrong before anything was sent.
     """
-    if isinstance(error, ModelError):
+    if isinstance(error, ModelError | ImageError):
         return error
-    server = f"The server at {request.address}"
-    quoted = _message(error, request)
-    overflow = read_overflow(quoted) if isinstance(error, openai.APIError) else None
-    if overflow:
-        return ContextLengthError(
-            overflow.sentence(
-                f"{request.model!r} on the server at {request.address}",
-                "shorten it, or set max_pixels to shrink the images",
-                quoted,
-            ),
-            limit=overflow.limit,
-            length=overflow.length,
-        )
+    server = f"The server at {call.address}"
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        body = body.get("message") or body.get("detail") or body
+    quoted = call.quoted(str(body or getattr(error, "message", None) or error))
+    if isinstance(error, openai.APIError) and (overflow := read_overflow(quoted)):
+        advice = "shorten it, or set max_pixels to shrink the images"
+        sentence = overflow.sentence(f"{call.model!r} on the server at {call.address}", advice)
+        return ContextLengthError(sentence, limit=overflow.limit, length=overflow.length)
     match error:
         case openai.APIConnectionError():
-            return _connection(error, request)
+            return _connection(error, call)
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            refuses = "wants an API key" if request.key == NO_KEY else "refuses the API key"
+            refuses = "wants an API key" if call.key == NO_KEY else "refuses the API key"
             return ModelError(
                 f"{server} {refuses} (status {error.status_code}); put the right one into the "
                 "environment variable that api_key_env names (usually $VLLM_API_KEY), or give it "
                 "as api_key."
             )
         case openai.NotFoundError():
-            if served is not None and request.model not in served:
-                return unknown_model(request, served)
+            if served is not None and call.model not in served:
+                return unknown_model(call, served)
             return ModelError(
-                f"There is no OpenAI-compatible API at {request.address} (status 404); its address "
+                f"There is no OpenAI-compatible API at {call.address} (status 404); its address "
                 "usually ends in /v1."
             )
         case openai.RateLimitError():
@@ -109,9 +174,12 @@ def explain(  # noqa: PLR0912  a case for each kind of error
                 "its log, or raise the number of retries."
             )
         case openai.APIStatusError():
-            return ModelError(_refused(error.status_code, quoted, request))
-        case openai.APIResponseValidationError() | json.JSONDecodeError():
-            return no_completion(request, quoted)
+            return ModelError(
+                f"{server} refuses the request to {call.model!r} (status {error.status_code}: "
+                f"{quoted}); {_advice(error.status_code, quoted, call.images)}."
+            )
+        case openai.APIResponseValidationError():
+            return no_completion(call, quoted)
         case openai.APIError():  # an event of a stream
             return UnreachableError(f"{server} broke off its answer ({quoted}); see its log.")
         case openai.OpenAIError():  # an answer that was to have a certain form
@@ -121,95 +189,71 @@ def explain(  # noqa: PLR0912  a case for each kind of error
             )
         case UnicodeEncodeError():
             return ModelError(
-                f"The request to {request.model!r} holds half a character "
+                f"The request to {call.model!r} holds half a character "
                 f"({error.object[error.start]!a}): its text was decoded wrongly, so read it as "
                 "UTF-8."
             )
         case TypeError() if "unexpected keyword argument" in quoted:
             return error
     if type(error).__module__.partition(".")[0].startswith("http"):  # httpx, or what is below it
-        return _connection(error, request)
-    return no_completion(request, f"{type(error).__name__}: {quoted}")
+        return _connection(error, call)
+    return no_completion(call, f"{type(error).__name__}: {quoted}")
 
 
-def no_completion(request: Request, found: str) -> ModelError:
-    """Return the error for an answer that is none.
-
-    Args:
-        request: What was requested.
-        found: What came instead.
-    """
+def no_completion(call: ServerCall, found: str) -> ModelError:
+    """Return the error for an answer that is none; `found` is what came instead."""
     return ModelError(
-        f"The server at {request.address} answered with something that is no chat completion "
-        f"({_shortened(found, request)}); give the address of an OpenAI-compatible API, which "
-        "usually ends in /v1."
+        f"The server at {call.address} answered with something that is no chat completion "
+        f"({call.quoted(found)}); give the address of an OpenAI-compatible API, which usually ends "
+        "in /v1."
     )
 
 
-def broke_off(request: Request) -> UnreachableError:
+def broke_off(call: ServerCall) -> UnreachableError:
     """Return the error for an answer without an end."""
     return UnreachableError(
-        f"The server at {request.address} broke off its answer before the end; see its log: it may "
+        f"The server at {call.address} broke off its answer before the end; see its log: it may "
         "have ended or been restarted."
     )
 
 
-def unknown_model(request: Request, served: Sequence[str]) -> ModelError:
+def unknown_model(call: ServerCall, served: Sequence[str]) -> ModelError:
     """Return the error for a model that the server does not have."""
     names = ", ".join(map(repr, served)) or "none at all"
     return ModelError(
-        f"The server at {request.address} has no model {request.model!r}; set `model` to one that "
-        f"it has: {names}."
+        f"The server at {call.address} has no model {call.model!r}; set `model` to one that it "
+        f"has: {names}."
     )
 
 
-def _connection(error: Exception, request: Request) -> ModelError:
-    names = {type(cause).__name__ for cause in _causes(error)}  # httpx's, of either major version
+def _connection(error: Exception, call: ServerCall) -> ModelError:
+    causes = list(_causes(error))
+    names = {type(cause).__name__ for cause in causes}  # httpx's, of either major version
     if "ReadTimeout" in names:
         return UnreachableError(
-            f"The server at {request.address} does not answer; see its log, or whether something "
-            "else listens there."
+            f"The server at {call.address} does not answer; see its log, or whether something else "
+            "listens there."
         )
-    if request.begun or not names & {"ConnectError", "ConnectTimeout", "ProxyError"}:
-        return broke_off(request)
+    if call.begun or not names & {"ConnectError", "ConnectTimeout", "ProxyError"}:
+        return broke_off(call)
     reason = "no connection in time"
     if "ConnectTimeout" not in names:
-        reason = _shortened(str([*_causes(error)][-1]), request) or "no connection"
+        reason = call.quoted(str(causes[-1])) or "no connection"
     return UnreachableError(
-        f"The server at {request.address} cannot be reached ({reason}); start it, or correct its "
+        f"The server at {call.address} cannot be reached ({reason}); start it, or correct its "
         "address."
     )
 
 
-def _refused(status: int, quoted: str, request: Request) -> str:
-    about_images = any(word in quoted.lower() for word in ("image", "multimodal", "multi-modal"))
-    advice = "change what it names"
+def _advice(status: int, quoted: str, images: int) -> str:
     if status == 413:
-        advice = "shorten the prompt, or set max_pixels to shrink the images"
-    elif request.images and about_images:
-        advice = (
-            f"the prompt holds {request.images} of them: serve a model that reads images, and "
-            "allow as many in one prompt (vLLM: --limit-mm-per-prompt)"
+        return "shorten the prompt, or set max_pixels to shrink the images"
+    if images and re.search("image|multi-?modal", quoted, re.IGNORECASE):
+        return (
+            f"the prompt holds {images} of them: serve a model that reads images, and allow as "
+            "many in one prompt (vLLM: --limit-mm-per-prompt)"
         )
-    return (
-        f"The server at {request.address} refuses the request to {request.model!r} (status "
-        f"{status}: {quoted}); {advice}."
-    )
-
-
-def _message(error: Exception, request: Request) -> str:
-    """Return the server's own error message, in one line."""
-    body = getattr(error, "body", None)
-    if isinstance(body, dict):
-        body = body.get("message") or body.get("detail") or body
-    return _shortened(str(body or getattr(error, "message", None) or error), request)
-
-
-def _shortened(text: str, request: Request) -> str:
-    if "<html" in text[:1000].lower() or "<!doctype" in text[:1000].lower():
-        return "a web page"
-    line = " ".join(request.without_key(text).split()).rstrip(".")
-    return line if len(line) <= _QUOTED else line[: _QUOTED - 3] + "..."
+    return "change what it names"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

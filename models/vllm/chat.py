@@ -67,8 +67,13 @@ class ChatVLLM(LocalChat):
 
     def clear_prefix_cache(self) -> None:
         """Drop what the engine keeps of earlier prompts, if it runs."""
+
+        async def clear(llm: Any) -> None:
+            await llm.reset_prefix_cache()
+            await llm.reset_mm_cache()
+
         if engine := running_engine(self._spec()):
-            engine.clear_prefix_cache()
+            engine.run(clear).result()
 
     def _start(
         self,

@@ -9,13 +9,13 @@ import gc
 import os
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 from ..chat_format import Turn, prompt_text
-from ..completion import Chunk, Completion, FinishReason, Settings, token_entry
+from ..completion import Chunk, Completion, Settings, token_entry
 from ..context_length import read_overflow
 from ..errors import ContextLengthError, EngineEndedError, ModelError
 from ..event_loop import EventLoopThread
@@ -25,7 +25,6 @@ from .engine_args import (
     check_engine,
     check_main_guard,
     check_main_script,
-    last_lines,
     prepare,
     start_error,
     starting_processes,
@@ -106,7 +105,8 @@ def _start(spec: EngineSpec) -> "Engine":
         raise
     except Exception as error:
         check_main_guard(spec.model)
-        raise start_error(spec.model, error, last_lines(log, begin)) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise start_error(spec.model, reason, log, begin) from error
 
 
 class Engine:
@@ -192,15 +192,6 @@ class Engine:
         """Return the token ids of a bare text."""
         return list(self._processor.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def clear_prefix_cache(self) -> None:
-        """Drop KV caches of earlier prompts, and what is kept of their images."""
-
-        async def clear(llm: Any) -> None:
-            await llm.reset_prefix_cache()
-            await llm.reset_mm_cache()
-
-        self.run(clear).result()
-
     async def _generate(
         self,
         turns: Sequence[Turn],
@@ -208,15 +199,38 @@ class Engine:
         settings: Settings,
         on_chunk: Callable[[Chunk], object] | None,
     ) -> Completion:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
         prompt = await self._render(turns, images)
-        output = _Output(self._decode, settings.top_logprobs)
-        steps = self._llm.generate(prompt, _sampling(settings), uuid.uuid4().hex)
-        async with aclosing(steps):
+        sampling = SamplingParams(
+            max_tokens=min(settings.max_tokens, _MOST_TOKENS),
+            temperature=settings.temperature,
+            seed=settings.seed,
+            stop=list(settings.stop) or None,
+            logprobs=settings.top_logprobs if settings.logprobs else None,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        logprobs: list[dict[str, Any]] = []
+        text, cached, count = "", 0, 0
+        async with aclosing(self._llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
             async for step in steps:
-                chunk = output.add(step)
+                (new,) = step.outputs
+                chunk = Chunk(new.text, tuple(self._logprobs(new, settings.top_logprobs)))
+                text += chunk.text
+                logprobs += chunk.logprobs
+                count += len(new.token_ids)
+                cached = max(cached, step.num_cached_tokens or 0)  # some steps do not name it
                 if on_chunk and (chunk.text or chunk.logprobs):
                     on_chunk(chunk)
-        return output.completion()
+        return Completion(
+            text=text,
+            input_tokens=len(step.prompt_token_ids or ()),
+            output_tokens=count,
+            finish_reason="length" if new.finish_reason == "length" else "stop",
+            logprobs=tuple(logprobs),
+            cached_tokens=cached,
+        )
 
     async def _render(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
         if len(images) > self._max_images:
@@ -237,11 +251,23 @@ class Engine:
         (rendered,) = await self._llm.renderer.render_cmpl_async([prompt])
         return rendered
 
-    def _decode(self, tokens: Sequence[int]) -> str:
-        text: str = self._processor.tokenizer.decode(tokens, skip_special_tokens=True)
-        return text
+    def _logprobs(self, new: Any, top: int) -> list[dict[str, Any]]:
+        """Return an entry for each token of a step, where they were asked for."""
+        # A token that ended the output has no text; a stop string ends it as text.
+        ended = new.finish_reason == "stop" and not isinstance(new.stop_reason, str)
+        tokens = list(new.token_ids)[:-1] if ended else list(new.token_ids)
+        entries = []
+        for token, at in zip(tokens, new.logprobs or (), strict=False):
+            # The token itself is among them even if it is not one of the likeliest.
+            likeliest = sorted(at, key=lambda other: at[other].rank)[:top]
+            others = [(other, at[other].logprob) for other in likeliest]
+            entries.append(token_entry(self._decode, token, at[token].logprob, others))
+        return entries
 
-    def _explain(self, error: Exception) -> Exception:
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return str(self._processor.tokenizer.decode(tokens, skip_special_tokens=True))
+
+    def _explain(self, error: Exception) -> ModelError:
         from vllm.v1.engine.exceptions import EngineDeadError
 
         if isinstance(error, ModelError):
@@ -253,15 +279,9 @@ class Engine:
             )
         text = " ".join(str(error).split())
         if overflow := read_overflow(text):
-            advice = (
-                "shorten it, set max_pixels to shrink the images, or raise the engine option "
-                "max_model_len"
-            )
-            return ContextLengthError(
-                overflow.sentence(repr(self.name), advice, text[:300]),
-                limit=overflow.limit,
-                length=overflow.length,
-            )
+            advice = "shorten it, set max_pixels to shrink the images, or raise the engine option"
+            sentence = overflow.sentence(repr(self.name), f"{advice} max_model_len")
+            return ContextLengthError(sentence, limit=overflow.limit, length=overflow.length)
         return ModelError(f"vLLM refuses the prompt for {self.name!r} ({text[:300]}).")
 
     def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
@@ -320,70 +340,3 @@ async def _shut_down(llm: Any) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _sampling(settings: Settings) -> Any:
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
-
-    return SamplingParams(
-        max_tokens=min(settings.max_tokens, _MOST_TOKENS),
-        temperature=settings.temperature,
-        seed=settings.seed,
-        stop=list(settings.stop) or None,
-        logprobs=settings.top_logprobs if settings.logprobs else None,
-        output_kind=RequestOutputKind.DELTA,
-    )
-
-
-class _Output:
-    """Collects the steps of one request, each holding what is new in it."""
-
-    def __init__(self, decode: Callable[[Sequence[int]], str], top_logprobs: int) -> None:
-        self._decode = decode
-        self._top = top_logprobs
-        self._text = ""
-        self._input_tokens = 0
-        self._cached_tokens = 0
-        self._output_tokens = 0
-        self._logprobs: list[dict[str, Any]] = []
-        self._finish_reason: FinishReason = "stop"
-
-    def add(self, step: Any) -> Chunk:
-        """Take a step, vLLM's `RequestOutput`."""
-        self._input_tokens = len(step.prompt_token_ids or ())
-        # Some steps do not name it.
-        self._cached_tokens = max(self._cached_tokens, step.num_cached_tokens or 0)
-        (new,) = step.outputs
-        self._text += new.text
-        self._output_tokens += len(new.token_ids)
-        if new.finish_reason:
-            self._finish_reason = "length" if new.finish_reason == "length" else "stop"
-        entries = self._entries(new)
-        self._logprobs += entries
-        return Chunk(new.text, tuple(entries))
-
-    def completion(self) -> Completion:
-        return Completion(
-            text=self._text,
-            input_tokens=self._input_tokens,
-            output_tokens=self._output_tokens,
-            finish_reason=self._finish_reason,
-            logprobs=tuple(self._logprobs),
-            cached_tokens=self._cached_tokens,
-        )
-
-    def _entries(self, new: Any) -> list[dict[str, Any]]:
-        if not new.logprobs:
-            return []
-        tokens = list(new.token_ids)
-        # A token that ended the output has no text; a stop string ends it as text.
-        ended = new.finish_reason == "stop" and not isinstance(new.stop_reason, str)
-        kept = tokens[:-1] if ended else tokens
-        return [self._entry(token, at) for token, at in zip(kept, new.logprobs, strict=False)]
-
-    def _entry(self, token: int, at: Mapping[int, Any]) -> dict[str, Any]:
-        # The token itself is among them even if it is not one of the likeliest.
-        likeliest = sorted(at, key=lambda other: at[other].rank)[: self._top]
-        top = [(other, at[other].logprob) for other in likeliest]
-        return token_entry(self._decode, token, at[token].logprob, top)

@@ -163,22 +163,28 @@ def check_engine_options(options: Mapping[str, Any]) -> None:
             raise ModelError(f"vLLM has no engine option {name!r}; {hint}")
 
 
-def start_error(name: str, error: Exception | str, lines: Sequence[str]) -> ModelError:
+def start_error(name: str, reason: str, log: Path | None, begin: int = 0) -> ModelError:
     """Return the error for vLLM that did not start: one sentence, with the log's end as a note.
 
     Args:
         name: The model's name, as people know it.
-        error: What was raised here, or what else is known.
-        lines: The last lines of vLLM's log.
+        reason: What is known of it.
+        log: vLLM's log; None if it is elsewhere.
+        begin: Bytes of the log that belong to an earlier start.
     """
-    reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     reason = " ".join(reason.split()).rstrip(".")
     shown = reason if len(reason) <= 300 else reason[:297] + "..."
+    lines = last_lines(log, begin)
     where = "the reason is in the last lines of its log" if lines else "see its log"
-    found = ModelError(f"vLLM cannot run the model {name!r} ({shown}); {where}.")
+    error = ModelError(f"vLLM cannot run the model {name!r} ({shown}); {where}.")
+    add_log(error, log, lines)
+    return error
+
+
+def add_log(error: Exception, log: Path | None, lines: Sequence[str]) -> None:
+    """Add the last lines of vLLM's log to an error, as a note."""
     if lines:
-        found.add_note("\n".join(["The last lines of vLLM's log:", *lines]))
-    return found
+        error.add_note("\n".join([f"The last lines of vLLM's log ({log}):", *lines]))
 
 
 def last_lines(log: Path | None, begin: int = 0) -> tuple[str, ...]:

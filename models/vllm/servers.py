@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
-from .engine_args import EngineSpec, last_lines, start_error, watched
+from .engine_args import EngineSpec, add_log, last_lines, start_error, watched
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_END = 30.0
@@ -167,7 +167,7 @@ class ServerProcess:
         end = time.monotonic() + timeout
         while on_wait(next(iter(last_lines(self.log)[-1:]), "")):
             if not self.runs:
-                raise start_error(self.spec.name, self.ending(), last_lines(self.log))
+                raise start_error(self.spec.name, self.ending(), self.log)
             # Looked at once more: what answers may be another server, and ours gone by now.
             if self._answers() and self.runs:
                 return True
@@ -297,9 +297,8 @@ class ServerGroup:
         """
         for role, server in self._servers.items():
             if role != but and not server.runs:
-                sentence = f"The {role} model's server ended: {server.ending()}."
-                error = ServerEndedError(sentence)
-                error.add_note("\n".join(["The last lines of its log:", *last_lines(server.log)]))
+                error = ServerEndedError(f"The {role} model's server ended: {server.ending()}.")
+                add_log(error, server.log, last_lines(server.log))
                 raise error
 
     def watch(self, stopped: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from processes import MAI
 
-from langgraph_mai.models import ChatVLLM
+from langgraph_mai import ChatVLLM
 
 SCRIPT = """
 import os, signal, sys, time
@@ -20,7 +20,7 @@ if __name__ == "__main__":
     # A test run in the background hands down that Ctrl-C is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     model = load_pair("demo-vllm").small.load()
-    print("ready", flush=True)
+    print("ready", os.environ.get("PYTHONPATH"), os.environ.get("LANGGRAPH_MAI_PARENT"), flush=True)
     sys.stdin.readline()
     {end}
 """
@@ -34,23 +34,14 @@ ENDS = {
 
 
 @pytest.mark.parametrize(
-    ("sent", "seconds", "plugins"),
-    [
-        (signal.SIGKILL, 0.0, None),
-        (signal.SIGKILL, 3.0, ""),
-        (signal.SIGKILL, 6.0, "lora_filesystem_resolver"),
-        (signal.SIGINT, 0.0, "lora_filesystem_resolver"),
-        (signal.SIGINT, 4.0, None),
-    ],
+    ("sent", "seconds"),
+    [(signal.SIGKILL, 0.0), (signal.SIGKILL, 3.0), (signal.SIGKILL, 8.0), (signal.SIGINT, 4.0)],
 )
-def test_no_process_is_left_of_a_start_that_was_ended(sent, seconds, plugins):
-    """Whichever of vLLM's plugins the user allows."""
-    environment = {} if plugins is None else {"VLLM_PLUGINS": plugins}
+def test_no_process_is_left_of_a_start_that_was_ended(sent, seconds):
     with subprocess.Popen(
         [*MAI, "ask", "How many?", "--pair", "demo-vllm"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | environment,
     ) as process:
         while not (below := psutil.Process(process.pid).children(recursive=True)):
             assert process.poll() is None
@@ -74,7 +65,9 @@ def test_no_process_is_left(tmp_path, end):
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdout.readline() == "ready\n"
+        # What vLLM's processes are told does not stay for others that this one may start.
+        given = os.environ.get("PYTHONPATH")
+        assert process.stdout.readline() == f"ready {given} None\n"
         below = psutil.Process(process.pid).children(recursive=True)
         process.communicate("go on\n", timeout=120)
     assert len(below) >= 2
@@ -84,9 +77,8 @@ def test_no_process_is_left(tmp_path, end):
 
 @pytest.mark.shares_vllm
 def test_an_engine_that_died_is_started_again(vllm_pair):
-    model = ChatVLLM(
-        **{**vllm_pair.small.model_dump(include={"model", "dtype", "engine"}), "memory": 0.05}
-    )
+    settings = vllm_pair.small.model_dump(include={"model", "dtype", "engine"})
+    model = ChatVLLM(**settings, memory=0.05)
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     assert model.invoke("How many?").content is not None
     for child in psutil.Process().children(recursive=True):
@@ -106,13 +98,13 @@ def test_an_engine_that_died_is_started_again(vllm_pair):
 
 
 @pytest.mark.parametrize("given", ["file", "standard input"])
-def test_a_script_that_cannot_be_read_again_says_so(tmp_path, given):
+def test_a_script_that_cannot_be_imported_again_is_one_sentence(tmp_path, given):
     text = "from langgraph_mai import load_pair\nload_pair('demo-vllm').small.load()\n"
     script = tmp_path / "script.py"
     script.write_text(text)
     command = [sys.executable, str(script) if given == "file" else "-"]
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=300, check=False
+        command, input=text, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]

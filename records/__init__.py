@@ -1,1 +1,0 @@
-"""What measurements leave in a folder: figures, and how they came about."""
