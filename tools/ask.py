@@ -13,20 +13,23 @@ from ..configs import PairConfig, SparseTransfer, load_pair_config
 from ..configs.files import existing_file
 from ..configs.schemas import Backend
 from .errors import UsageError, reports_errors
-from .options import Debug, Json, PairName, readable
-from .output import print_json
-from .transfer_options import (
+from .options import (
+    Debug,
+    Json,
     KeepOption,
     LayerOption,
+    PairName,
     ShareOption,
     TransferOption,
-    check_hands_over,
+    check_transfers,
+    print_json,
     read_transfer,
+    readable,
 )
 
 if TYPE_CHECKING:
     from ..models.pairs import Pair
-    from .rendering import Progress
+    from .progress import Progress
 
 Words = Annotated[
     list[str],
@@ -63,7 +66,7 @@ def ask(
         bool,
         typer.Option(
             "--show-reasoning",
-            help="Print what the models wrote while reasoning, and what of it was handed over.",
+            help="Print what the models wrote while reasoning, and what of it was transferred.",
         ),
     ] = False,
     allow_fetch: Annotated[
@@ -79,14 +82,15 @@ def ask(
     config = load_pair_config(pair)
     handed = read_transfer(transfer, config.sparse, layer=layer, share=share, keep=keep)
     if handed != "full":
-        check_hands_over(strategy)
+        check_transfers(strategy)
     importing = threading.Thread(target=import_local_models, daemon=True)
     if handed != "full" or "transformers" in backends(config).values():
         importing.start()
 
     from ..models.pairs import load_pair
     from ..nodes.prepare import read_task
-    from .rendering import Progress, show_result
+    from .progress import Progress
+    from .rendering import show_result
 
     asked: Any = {"question": question, "images": images, "answer_type": answer_type}
     if choice:

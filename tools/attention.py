@@ -7,16 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..configs import SparseTransfer, load_pair_config
+from .entry import RUN_FAILED
 from .errors import UsageError, reports_errors
-from .evaluation_progress import EvaluationProgress
-from .evaluation_settings import pair_stem, wording_of
-from .exit_codes import RUN_FAILED
-from .extras import require
-from .options import Debug, Json, PairName
-from .output import print_json
-from .rendering import show_tables
-from .results_folder import results_folder
-from .transfer_options import read_transfer
+from .options import (
+    BenchmarkName,
+    DataFile,
+    Debug,
+    Json,
+    Limit,
+    PairName,
+    Split,
+    Wording,
+    pair_stem,
+    print_json,
+    read_benchmark,
+    read_transfer,
+    require,
+    results_folder,
+    wording_of,
+)
+from .progress import EvaluationProgress
 
 if TYPE_CHECKING:
     from ..benchmarks.evaluation.results import Result
@@ -32,31 +42,13 @@ RUN_RECORD = "attention-run.json"
 
 @reports_errors
 def attention(
-    benchmark: Annotated[
-        str,
-        typer.Argument(
-            help="shapes, pope, mmmu, mmbench, chartqa, infovqa, realworldqa, or own for your own "
-            "questions in --data."
-        ),
-    ],
+    benchmark: BenchmarkName,
     *,
     pair: PairName = "demo",
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Your own questions (JSON lines), or where the benchmark's data lie.",
-        ),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Only this split of the benchmark.")] = None,
-    prompts: Annotated[
-        str | None,
-        typer.Option(
-            help="The wording: a name in configs/prompts or a file.",
-            show_default="the pair's own, else the benchmark's",
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many questions.")] = None,
+    data: DataFile = None,
+    split: Split = None,
+    prompts: Wording = None,
+    limit: Limit = None,
     share: Annotated[
         float | None,
         typer.Option(
@@ -96,8 +88,6 @@ def attention(
     sparse = read_transfer("sparse", load_pair_config(pair).sparse, share=share)
     if not isinstance(sparse, SparseTransfer):  # "sparse" was asked for
         raise TypeError(sparse)
-    if benchmark == "own" and data is None:
-        raise UsageError("Questions of your own need a file; name it with --data FILE.")
     if any(one < 1 for one in layer or ()):
         raise UsageError("--layer counts from 1.")
     folder = results_folder(out or f"attention/{benchmark}-{pair_stem(pair)}")
@@ -105,13 +95,10 @@ def attention(
     if plots:
         require("matplotlib", "adjustText", extra="plots")
 
-    from ..benchmarks.datasets import load_benchmark
     from ..models.pairs import load_pair
 
     models = load_pair(pair).with_layers(layer or ([] if sparse.layer is None else [sparse.layer]))
-    questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
-    if not questions.questions:
-        raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
+    questions = read_benchmark(benchmark, data, split, limit, folder)
     wording = wording_of(prompts, pair, models, questions)
     wanted = _Wanted(
         questions, models, wording, folder, sparse, tuple(layer or ()), concurrency, scores
@@ -235,6 +222,8 @@ def _show(done: dict[str, Any], tables: "list[Table]", folder: str) -> None:
     """Print the figures by layer, and where the rest is."""
     from rich.console import Console
     from rich.text import Text
+
+    from .rendering import show_tables
 
     show_tables(tables)
     console = Console(highlight=False)

@@ -9,10 +9,9 @@ import typer
 from ..configs import ConfigError
 from ..configs.files import check_folder
 from .ask import import_local_models
+from .entry import RUN_FAILED
 from .errors import reports_errors
-from .exit_codes import RUN_FAILED
-from .options import Debug, Json, PairName
-from .output import print_json
+from .options import Debug, Json, PairName, print_json
 
 if TYPE_CHECKING:
     from ..benchmarks.records import Record
@@ -39,7 +38,7 @@ def bench(
     import_local_models()
 
     from ..benchmarks.bench import bench as measure
-    from .rendering import Progress
+    from .progress import Progress
 
     if out is not None:
         check_folder(out)  # the measurement takes minutes and would be lost

@@ -8,10 +8,9 @@ import typer
 
 from ..configs import load_pair_config
 from .ask import backends, import_local_models
+from .entry import RUN_FAILED
 from .errors import reports_errors
-from .exit_codes import RUN_FAILED
-from .options import Debug, Json
-from .output import print_json
+from .options import Debug, Json, print_json
 
 _QUESTION = "Is there a red circle in the picture?"
 
@@ -23,9 +22,10 @@ def check(
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
-    """Check that a pair's models are here, load, and answer a question about a picture."""
+    """Check that a pair's models are here, load, and answer a question about an image."""
     from ..models.pairs import load_pair
-    from .rendering import Progress, show_check
+    from .progress import Progress
+    from .rendering import show_check
 
     loaded, config = load_pair(pair), load_pair_config(pair)
     image = _draw_image()
@@ -105,7 +105,9 @@ def _check_sparse_transfer(pair: Any, image: Any) -> dict[str, Any]:
             "The large model's backend gives no attention; name a selector in the pair file."
         )
         return found
-    message = HumanMessage([block_image({"image": image}).block, {"type": "text", "text": _QUESTION}])
+    message = HumanMessage(
+        [block_image({"image": image}).block, {"type": "text", "text": _QUESTION}]
+    )
     layers = None if pair.sparse.layer is None else [pair.sparse.layer]
     try:
         attention = giver.attention([message], (0, len(_QUESTION)), layers=layers)

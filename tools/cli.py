@@ -8,16 +8,40 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from ..configs import list_pairs, load_pair_config
 from .ask import ask
 from .attention import attention
 from .bench import bench
 from .check import check
+from .errors import reports_errors
 from .evaluate import evaluate
-from .pairs_command import pairs
+from .options import Debug, Json, print_json
 from .profile import profile
 from .report import report
 from .serve import serve
 from .simulate import simulate
+
+
+@reports_errors
+def pairs(*, as_json: Json = False, debug: Debug = False) -> None:  # noqa: ARG001
+    """List the pairs of models that come with the package."""
+    found = [
+        {
+            "name": name,
+            "small": pair.small.model,
+            "large": pair.large.model,
+            "backend": pair.backend,
+            "description": pair.description,
+        }
+        for name, pair in ((name, load_pair_config(name)) for name in list_pairs())
+    ]
+    if as_json:
+        print_json(found)
+        return
+    from .rendering import show_pairs
+
+    show_pairs(found)
+
 
 app = typer.Typer(
     name="mai",

@@ -13,14 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from .exit_codes import INTERRUPTED
+# Exit codes; 0 is done.
+RUN_FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line and end the process: 0 done, 1 a run failed, 2 bad usage or input."""
     _prepare_streams()
     signal.signal(signal.SIGINT, _stop)
-    # Pillow tells of broken parts of a picture that it can do without.
+    # Pillow tells of broken parts of an image that it can do without.
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     from .cli import app
 

@@ -8,10 +8,12 @@ from typing import ParamSpec, TypeVar
 import typer
 
 from ..configs import ConfigError
-from .exit_codes import BAD_INPUT, RUN_FAILED
+from .entry import BAD_INPUT, RUN_FAILED
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+_LANGGRAPH_NOTE = "During task with name"
 
 
 class UsageError(ValueError):
@@ -32,7 +34,8 @@ def reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argument
                 traceback.print_exc()
             else:
                 for note in getattr(error, "__notes__", ()):  # such as the end of vLLM's log
-                    _say(note)
+                    if not note.startswith(_LANGGRAPH_NOTE):
+                        _say(note)
                 _say(_sentence(error))
             raise typer.Exit(_exit_code(error)) from None
 

@@ -7,25 +7,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from ..configs import load_pair_config
+from .entry import RUN_FAILED
 from .errors import UsageError, reports_errors
-from .evaluation_progress import EvaluationProgress
-from .evaluation_settings import pair_stem, wording_of
-from .exit_codes import RUN_FAILED
-from .extras import require
-from .options import Debug, Json, PairName
-from .output import print_json
-from .results_folder import results_folder
-from .strategy_options import (
+from .options import (
     DEFAULT_STRATEGIES,
     STRATEGY_NAMES,
+    BenchmarkName,
+    DataFile,
+    Debug,
+    Json,
     KeepSweep,
     LayerSweep,
+    Limit,
+    PairName,
     ShareSweep,
+    Split,
+    TransferOption,
+    Wording,
+    pair_stem,
+    print_json,
+    read_benchmark,
     read_strategies,
+    require,
+    results_folder,
+    wording_of,
 )
-from .transfer_options import TransferOption
+from .progress import EvaluationProgress
 
 if TYPE_CHECKING:
     from ..benchmarks.evaluation.ray import RayReplicas
@@ -35,28 +46,17 @@ if TYPE_CHECKING:
     from ..models.pairs import Pair
 
 _KEPT = "What was answered is kept; the same command continues from there."
+_KINDS = ("calls", "input_tokens", "cached_tokens", "output_tokens")
 _NOT_KEPT = "Timed runs start anew."
 
 
 @reports_errors
 def evaluate(
-    benchmark: Annotated[
-        str,
-        typer.Argument(
-            help="shapes, pope, mmmu, mmbench, chartqa, infovqa, realworldqa, or own for your own "
-            "questions in --data."
-        ),
-    ],
+    benchmark: BenchmarkName,
     *,
     pair: PairName = "demo",
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Your own questions (JSON lines), or where the benchmark's data lie.",
-        ),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Only this split of the benchmark.")] = None,
+    data: DataFile = None,
+    split: Split = None,
     strategy: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,14 +64,8 @@ def evaluate(
             show_default=", ".join(DEFAULT_STRATEGIES),
         ),
     ] = None,
-    prompts: Annotated[
-        str | None,
-        typer.Option(
-            help="The wording: a name in configs/prompts or a file.",
-            show_default="the pair's own, else the benchmark's",
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many questions.")] = None,
+    prompts: Wording = None,
+    limit: Limit = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -128,13 +122,11 @@ def evaluate(
     strategies = read_strategies(
         strategy, transfer, load_pair_config(pair).sparse, layers=layer, shares=share, keeps=keep
     )
-    if benchmark == "own" and data is None:
-        raise UsageError("Questions of your own need a file; name it with --data FILE.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
     folder = results_folder(out or f"evaluations/{benchmark}-{pair_stem(pair)}")
     require("rapidfuzz", "scipy", extra="benchmarks")
 
-    from ..benchmarks.datasets import fetch_images, load_benchmark
+    from ..benchmarks.datasets import fetch_images
     from ..benchmarks.evaluation.variants import swept_layers
     from ..models.pairs import load_pair
 
@@ -142,11 +134,9 @@ def evaluate(
     if transfer == "sparse":
         models = models.with_layers([None, *swept_layers(strategies)])
     strategies = _available(strategies, models, wants_all="all" in (strategy or []))
-    questions = load_benchmark(benchmark, data=data, split=split, limit=limit, folder=folder)
+    questions = read_benchmark(benchmark, data, split, limit, folder)
     if allow_fetch:
         questions = fetch_images(questions, folder / "pictures")
-    if not questions.questions:
-        raise UsageError(f"The benchmark {benchmark!r} has no questions here.")
     wording = wording_of(prompts, pair, models, questions)
     run = _time if timed else partial(_evaluate, replicas=on_ray)
     with EvaluationProgress(_NOT_KEPT if timed else _KEPT) as progress:
@@ -157,9 +147,7 @@ def evaluate(
     if as_json:
         print_json({"folder": str(folder)} | done)
     else:
-        from .evaluation_rendering import show_evaluation, show_timing
-
-        (show_timing if timed else show_evaluation)(done, str(folder))
+        (_show_timing if timed else _show_evaluation)(done, str(folder))
     if done["failures"]:
         raise typer.Exit(RUN_FAILED)
 
@@ -323,3 +311,95 @@ def _available(strategies: list[str], pair: "Pair", *, wants_all: bool) -> list[
         if reason:
             typer.echo(f"Without {name}: {reason}", err=True)
     return [name for name in strategies if not reasons[name]]
+
+
+def _show_evaluation(done: dict[str, Any], folder: str) -> None:
+    """Print each strategy's main score by protocol, what the calls cost, and where the results are.
+
+    Args:
+        done: What the command found out.
+        folder: Where the results are.
+    """
+    from .rendering import figure_table
+
+    console = Console(highlight=False)
+    metric = done["headline"]
+    figures = [one for one in done["summary"] if not one["group"] and one["metric"] == metric]
+    protocols = list(dict.fromkeys(one["protocol"] for one in figures))
+    table = figure_table(
+        "strategy", "questions", *(f"{metric.replace('_', ' ')}\n{name}" for name in protocols)
+    )
+    for strategy in done["strategies"]:
+        own = {one["protocol"]: one for one in figures if one["strategy"] == strategy}
+        asked = max((one["questions"] for one in own.values()), default=0)
+        table.add_row(strategy, str(asked), *(_score(own.get(name)) for name in protocols))
+    console.print(table)
+    for strategy, rate in done["accept_rates"].items():
+        sentence = f"{strategy}: {_share(rate)} of the draft's tokens are in the outputs."
+        console.print(Text(sentence, "dim"))
+    stored = sum(done["calls_stored"].values())
+    console.print(Text(f"{done['calls_made']} calls made now, {stored} stored.", "dim"))
+    if done["failures"]:
+        count = len(done["failures"])
+        sentence = f"{count} results failed and are in no score; the same command tries them again."
+        console.print(Text(sentence, "bold red"))
+    console.print(Text(f"Results are in {folder}; `mai report {folder}` shows tables.", "dim"))
+
+
+def _show_timing(done: dict[str, Any], folder: str) -> None:
+    """Print each strategy's times, and its calls and tokens by role and style.
+
+    Args:
+        done: What the command found out.
+        folder: Where the results are.
+    """
+    from .rendering import figure_table
+
+    console = Console(highlight=False)
+    found = {(one["strategy"], one["name"]): one["value"] for one in done["timing"]}
+    drafted = any(name == "accept_rate" for _, name in found)
+    columns = ("total (s)", "a question (s)", "median", "p95", "calls", "over mai")
+    times = figure_table("strategy", *columns, *(["accept rate"] if drafted else []))
+    for strategy in done["strategies"]:
+        names = ("seconds_per_question", "seconds_per_question.median", "seconds_per_question.p95")
+        times.add_row(
+            strategy,
+            _number(found[strategy, "total_seconds"], 1),
+            *(_number(found[strategy, name], 3) for name in names),
+            str(found[strategy, "calls"]),
+            _number(found.get((strategy, "ratio.mai")), 2),
+            *([_share(found.get((strategy, "accept_rate")))] if drafted else []),
+        )
+    console.print(times)
+    calls = figure_table(
+        "strategy", "role", "style", "calls", "tokens in", "cached", "out", words={"role", "style"}
+    )
+    for strategy, name in found:
+        kind, _, call = name.partition(".")
+        if kind == "calls" and call:
+            values = [found[strategy, f"{one}.{call}"] for one in _KINDS]
+            calls.add_row(
+                strategy, *call.split("."), *("-" if v is None else str(v) for v in values)
+            )
+    console.print(calls)
+    sentence = (
+        f"{done['questions']} questions, {done['concurrency']} at a time; times are in {folder}."
+    )
+    console.print(Text(sentence, "dim"))
+
+
+def _score(figure: dict[str, Any] | None) -> str:
+    if figure is None or figure["value"] is None:
+        return "-"
+    value = f"{100 * figure['value']:.1f}"
+    if figure["low"] is None:
+        return value
+    return f"{value} ({100 * figure['low']:.1f}-{100 * figure['high']:.1f})"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None, places: int) -> str:
+    return "-" if value is None else f"{value:.{places}f}"

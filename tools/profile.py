@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import UsageError, reports_errors
-from .extras import require
-from .options import Debug, Json
-from .output import print_json
-from .results_folder import results_folder
+from .options import Debug, Json, print_json, require, results_folder
 
 if TYPE_CHECKING:
     from ..profiling.profile_rows import ProfileRow
@@ -195,8 +192,7 @@ def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) ->
 
     fit_torch_packages()  # before anything imports torchvision
     from ..profiling.components import profile_models
-    from .rendering import Progress
-    from .stop_signals import says_when_stopped
+    from .progress import Progress, says_when_stopped
 
     kept = (
         f"They are in {str(out)!r}, and the same command goes on from there."

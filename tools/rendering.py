@@ -1,36 +1,22 @@
 """What the commands print for people: answers and tables on stdout, progress on stderr."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from textwrap import wrap
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress as Rows
-from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
+from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
 from ..nodes.model_call import accept_rate
 from ..nodes.prompts import LETTERS
-from .reasoning_rendering import reasoning_panels
 
 if TYPE_CHECKING:
     from ..benchmarks.report.table import Table as Estimates
     from ..nodes.state import ModelCall
 
-_STEPS = {
-    "prepare": "reading the input",
-    "small_agent": "small agent answers",
-    "large_agent": "large agent answers",
-    "verification": "comparing the answers",
-    "small_reasoning": "small agent reasons",
-    "large_reasoning": "large agent reasons",
-    "reasoning_verification": "comparing the reasoned answer",
-    "reasoning_transfer": "reading the reasoning",
-    "respond": "answering",
-}
 
 _ROUTES = {
     "direct": "direct: no reasoning was needed",
@@ -39,69 +25,30 @@ _ROUTES = {
 }
 
 _FILE_WIDTH = 160
+_BORDER = len("│ ") + len(" │")
 _WIDEST = 10_000
 _NARROW = 9
 """Headers are not wrapped to less."""
 """Columns of tables of figures where no terminal says how wide it is."""
 
 
-class Progress:
-    """What is being done right now, a line each with its seconds; gone when it is done.
+def figure_table(*columns: str, words: Container[str] = ()) -> Table:
+    """Create a table without lines.
 
-    Nothing is shown where standard error is not a terminal.
+    Args:
+        *columns: Headers; the first column holds names, which are not wrapped.
+        words: Other columns that hold words, not figures.
     """
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._rows = Rows(
-            SpinnerColumn(),
-            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-            TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._running: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        self._rows.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._rows.stop()
-
-    def start(self, step: str) -> None:
-        """Show a step: a node of the graph, or any text."""
-        self._running[step] = self._rows.add_task(_STEPS.get(step, step), total=None)
-
-    def note(self, step: str, text: str) -> None:
-        """Show a text behind a step that has started."""
-        shown = f"{_STEPS.get(step, step)}  [dim]{escape(text)}[/dim]"
-        self._rows.update(self._running[step], description=shown)
-
-    def replace(self, step: str) -> None:
-        """Show a step instead of all others."""
-        for running in list(self._running):
-            self.finish(running)
-        self.start(step)
-
-    def finish(self, step: str) -> None:
-        """Take a step's line away."""
-        self._rows.remove_task(self._running.pop(step))
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for number, column in enumerate(columns):
+        side: Literal["left", "right"] = "left" if not number or column in words else "right"
+        table.add_column(column, justify=side, no_wrap=not number, overflow="fold")
+    return table
 
 
 def show_figures(rows: Sequence[tuple[str, str, str, str]]) -> None:
     """Print a table of measured figures: name, value, 95% interval, goal."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("figure", no_wrap=True)
-    for column in ("value", "95% interval"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("goal", no_wrap=True)
+    table = figure_table("figure", "value", "95% interval", "goal", words={"goal"})
     for row in rows:
         table.add_row(*map(Text, row))
     _stdout().print(table)
@@ -128,10 +75,8 @@ def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasonin
 
 def show_pairs(pairs: list[dict[str, str]]) -> None:
     """Print a table of pairs."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("name", no_wrap=True)
-    table.add_column("small, large", overflow="fold")
-    table.add_column("description (backend)")
+    columns = ("name", "small, large", "description (backend)")
+    table = figure_table(*columns, words=columns)
     for pair in pairs:
         models = Text(f"{pair['small']}\n{pair['large']}")
         description = Text.assemble(pair["description"], (f" ({pair['backend']})", "dim"))
@@ -142,12 +87,8 @@ def show_pairs(pairs: list[dict[str, str]]) -> None:
 def show_check(found: dict[str, Any]) -> None:
     """Print what works of a pair, and what does not."""
     console = _stdout()
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("role")
-    table.add_column("model", overflow="fold")
-    table.add_column("answer")
-    for column in ("loads (s)", "answers (s)", "peak (MB)"):
-        table.add_column(column, justify="right")
+    columns = ("role", "model", "answer", "loads (s)", "answers (s)", "peak (MB)")
+    table = figure_table(*columns, words={"model", "answer"})
     for model in found["models"]:
         seen = (model[key] for key in ("load_seconds", "answer_seconds", "peak_memory_mb"))
         cells = ["-" if value is None else str(value) for value in seen]
@@ -198,12 +139,8 @@ def show_tables(tables: "Sequence[Estimates]") -> Console:
     if not console.is_terminal:  # a file has no width that things must fit into
         console = Console(highlight=False, width=_FILE_WIDTH)
     for table in tables:
-        title = Text(table.title, "bold")
-        grid = Table(
-            box=None, padding=(0, 2, 0, 0), header_style="dim", title=title, title_justify="left"
-        )
-        for column in table.columns:
-            grid.add_column(column, overflow="fold")
+        grid = figure_table(*table.columns, words=table.columns)
+        grid.title, grid.title_justify = Text(table.title, "bold"), "left"
         for row in table.cells():
             # Intervals below their values: tables have many columns.
             grid.add_row(*(Text(cell.replace(" (", "\n(")) for cell in row))
@@ -224,12 +161,10 @@ def show_lines(title: str, lines: Sequence[str]) -> None:
 
 
 def _calls_table(calls: "list[ModelCall]") -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("role", "style", "answer"):
-        table.add_column(column)
     drafted = any("drafted_tokens" in call for call in calls)
-    for column in ("tokens in", "cached", "out", "seconds", *(["accept rate"] if drafted else [])):
-        table.add_column(column, justify="right")
+    columns = ("role", "style", "answer", "tokens in", "cached", "out", "seconds")
+    words = {"style", "answer"}
+    table = figure_table(*columns, *(["accept rate"] if drafted else []), words=words)
     for call in calls:
         table.add_row(
             call["role"],
@@ -269,3 +204,75 @@ def _count(tokens: int | None) -> str:
 
 def _stdout() -> Console:
     return Console(highlight=False)
+
+
+def reasoning_panels(calls: Sequence[dict[str, Any]], console: Console) -> Iterator[Panel]:
+    """What the models wrote while reasoning, a frame each.
+
+    What sparse transfer kept of it is in color where the console has colors, and
+    underlined by a line of ^ where it has none.
+
+    Args:
+        calls: The calls of a run.
+        console: Where the frames will be printed.
+    """
+    for call in calls:
+        if call["style"] not in {"explain", "reason"} or not call["text"]:
+            continue
+        title = f"{call['role']} {call['style']}"
+        selection = _selection_of(call, calls)
+        if selection is None:
+            yield Panel(Text(call["text"]), title=title, title_align="left")
+            continue
+        yield Panel(
+            _marked(call["text"], selection, console),
+            title=title,
+            title_align="left",
+            subtitle=_summary(selection),
+            subtitle_align="left",
+        )
+
+
+def _selection_of(
+    reasoning: dict[str, Any], calls: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """What sparse transfer kept of a reasoning, if it did."""
+    selections: list[dict[str, Any]] = [call["selection"] for call in calls if "selection" in call]
+    own = (one for one in selections if one["reasoning"] in reasoning["text"])
+    return next(own, None) if reasoning["style"] == "reason" else None
+
+
+def _summary(selection: dict[str, Any]) -> str:
+    how = "" if selection["keep"] == "attention" else f" (keep: {selection['keep']})"
+    held = ""
+    if selection["reached"] is not None:
+        held = f", {selection['reached']:.0%} of the attention at layer {selection['layer']}"
+    kept, total = selection["kept_tokens"], selection["reasoning_tokens"]
+    return f"transferred: {kept} of {total} tokens{how}{held}"
+
+
+def _marked(text: str, selection: dict[str, Any], console: Console) -> Text:
+    offset = text.index(selection["reasoning"])
+    marked = Text(text)
+    for start, end in selection["spans"]:
+        marked.stylize("bold green", offset + start, offset + end)
+    if console.color_system and not console.no_color:
+        marked.style = "dim"
+        return marked
+    return _underlined(marked, console)
+
+
+def _underlined(marked: Text, console: Console) -> Text:
+    """The text in lines of the console's width, below each the marks of its styled characters."""
+    lines: list[str] = []
+    for line in marked.wrap(console, console.width - _BORDER):
+        lines.append(line.plain)
+        below = [" "] * cell_len(line.plain)
+        for span in line.spans:
+            for index in range(span.start, min(span.end, len(line.plain))):
+                first, last = (cell_len(line.plain[:at]) for at in (index, index + 1))
+                if not line.plain[index].isspace():
+                    below[first:last] = "^" * (last - first)
+        if marks := "".join(below).rstrip():
+            lines.append(marks)
+    return Text("\n".join(lines))

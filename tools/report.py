@@ -8,9 +8,7 @@ import typer
 
 from ..configs.files import existing_file, existing_folder
 from .errors import UsageError, reports_errors
-from .options import Debug, Json
-from .output import print_json
-from .rendering import show_tables
+from .options import Debug, Json, print_json
 
 if TYPE_CHECKING:
     from ..benchmarks.report.evaluated import Evaluated
@@ -197,6 +195,8 @@ def _write(
 def _show(tables: "Sequence[Table]", verdicts: Mapping[str, str]) -> None:
     """Print every table, and at last whether the cascade pays."""
     from rich.text import Text
+
+    from .rendering import show_tables
 
     console = show_tables(tables)
     for folder, sentence in verdicts.items():

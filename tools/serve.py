@@ -2,25 +2,57 @@
 
 import os
 import shutil
+import signal
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import yaml
 
-from ..configs import PairConfig, load_pair_config
+from ..configs import ModelConfig, PairConfig, load_pair_config
 from ..configs.files import existing_file, existing_folder
+from .entry import INTERRUPTED
 from .errors import UsageError, reports_errors
-from .exit_codes import INTERRUPTED
-from .options import Debug, Json
-from .output import print_json
+from .options import Debug, Json, print_json
 
 if TYPE_CHECKING:
     from ..models.vllm.servers import ServerGroup, ServerSpec
-    from .stop_signals import StopSignals
 
 LAST_PORT = 65535
+_EVERYWHERE = {"", "0.0.0.0", "::"}
+
+
+class StopSignals:
+    """Counts the signals that ask this process to end, which then does not end by itself."""
+
+    def __init__(self) -> None:
+        """Take the signals over, for good. Only the main thread may.
+
+        What is ignored stays so: `nohup` wants a command to outlive its terminal.
+        """
+        self._count = 0
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._note)
+
+    @property
+    def asked(self) -> bool:
+        """Whether one came."""
+        return self._count > 0
+
+    @property
+    def asked_again(self) -> bool:
+        """Whether more than one came: whoever sent them does not want to wait."""
+        return self._count > 1
+
+    def _note(self, _signal: int, _frame: FrameType | None) -> None:
+        # No lock: the handler may interrupt the very code that holds it.
+        self._count += 1
 
 
 @reports_errors
@@ -66,8 +98,6 @@ def serve(
     _check_engines(specs)
 
     from ..models.vllm.servers import ServerGroup
-    from .served_pair import base_url, served_pair
-    from .stop_signals import StopSignals
 
     urls = {role: base_url(host, ports[role]) for role in roles}
     logs = _log_folder(log_dir)
@@ -90,8 +120,6 @@ def serve(
 
 def _show(settings: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
     """Print a pair file, and write it if wanted."""
-    from .served_pair import pair_yaml
-
     if file:
         file.write_text(pair_yaml(settings), encoding="utf-8")
     if as_json:
@@ -235,7 +263,7 @@ def _start(
     signals: "StopSignals",
 ) -> bool:
     """Start one server after the other; False if a signal came in between."""
-    from .rendering import Progress
+    from .progress import Progress
 
     with Progress() as progress:
         for role, spec in specs.items():
@@ -253,3 +281,58 @@ def _start(
             seconds = time.monotonic() - start
             typer.echo(f"{role}: {spec.name} on {urls[role]} after {seconds:.0f} s", err=True)
     return True
+
+
+def base_url(host: str, port: int) -> str:
+    """Where clients reach a server.
+
+    Args:
+        host: The address it listens on; for all addresses, clients are given this machine's name.
+        port: Its port.
+    """
+    name = socket.gethostname() if host in _EVERYWHERE else host
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/v1"
+
+
+def served_pair(pair: PairConfig, name: str, urls: Mapping[str, str]) -> dict[str, Any]:
+    """A pair as a client of servers sees it, in the form of a pair file.
+
+    Args:
+        pair: The pair that is served.
+        name: What people call it.
+        urls: `base_url` by role, of the models that are served here.
+
+    Returns:
+        The whole pair; only the models of `urls`, by role, where another machine serves the rest.
+    """
+    roles = ("small", "large")
+    models = {
+        role: _served_model(getattr(pair, role), urls.get(role))
+        for role in roles
+        if role in urls or pair.backend_of(role) == "server"
+    }
+    if len(models) < len(roles):
+        return models
+    return {
+        "description": f"The models of {name} on servers that `mai serve` started.",
+        "backend": "server",
+        "prompts": pair.prompts,
+        **models,
+        # Servers give no attention: the client goes on using the pair's selector.
+        **pair.model_dump(include={"sparse", "selector"}, exclude_defaults=True),
+    }
+
+
+def pair_yaml(pair: Mapping[str, Any]) -> str:
+    """A pair as the text of a pair file."""
+    text: str = yaml.safe_dump(dict(pair), sort_keys=False, width=100)
+    return text
+
+
+def _served_model(model: ModelConfig, url: str | None) -> dict[str, Any]:
+    """What a client needs to know: what differs from the defaults."""
+    kept = ("max_pixels", "timeout", "api_key_env", "retries")
+    defaults = {key: ModelConfig.model_fields[key].default for key in kept}
+    settings = {key: getattr(model, key) for key in kept}
+    changed = {key: value for key, value in settings.items() if value != defaults[key]}
+    return {"model": model.model, "base_url": url or model.base_url} | changed

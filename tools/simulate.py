@@ -7,10 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import UsageError, reports_errors
-from .extras import require
-from .options import Debug, Json
-from .output import print_json
-from .results_folder import results_folder
+from .options import Debug, Json, print_json, require, results_folder
 
 MOST_QUESTIONS_A_SECOND = 1e9
 MOST_MILLISECONDS = 3_600_000

@@ -1,4 +1,4 @@
-"""`mai ask --transfer sparse`: what is handed over, how it is shown, and what cannot be asked."""
+"""`mai ask --transfer sparse`: what is transferred, how it is shown, and what cannot be asked."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from langgraph_mai.tools.cli import app
-from langgraph_mai.tools.reasoning_rendering import reasoning_panels
+from langgraph_mai.tools.rendering import reasoning_panels
 
 SQUARES = str(ROOT / "demo" / "pictures" / "squares.png")
 ASKED = (SQUARES, "How many squares can you see in the top row?")
@@ -112,7 +112,7 @@ def test_a_selector_makes_up_for_a_model_that_gives_no_attention(pair_file, serv
         (["--transfer", "sparse", "--keep", "best"], "--keep cannot be best: Input should be"),
         (
             ["--transfer", "sparse", "--strategy", "small_direct"],
-            "The strategy small_direct hands over no reasoning: leave out --transfer",
+            "The strategy small_direct transfers no reasoning: leave out --transfer",
         ),
         (["--transfer", "sparse", "--strategy", "best"], "The strategy 'best' is unknown"),
     ],
@@ -167,7 +167,7 @@ def test_words_that_were_handed_over_are_underlined():
     inner = [line[2:-2].rstrip() for line in page.splitlines()[1:-1]]
     assert inner == ["row 1 red = 1", "    ^ ^^^", "Answer: 4", "^^^^^^^"]
     assert "small reason" in page.splitlines()[0]
-    assert "handed over: 3 of 7 tokens, 81% of the attention at layer 22" in page.splitlines()[-1]
+    assert "transferred: 3 of 7 tokens, 81% of the attention at layer 22" in page.splitlines()[-1]
 
 
 def test_a_terminal_with_colours_shows_them_in_colour():
@@ -223,20 +223,20 @@ def test_another_way_to_choose_is_named():
         [call("reason", text), call("transfer", "4", selection=sparse(text, keep="last"))],
         width=90,
     )
-    assert "handed over: 3 of 7 tokens (keep: last), 81% of the attention at layer 22" in page
+    assert "transferred: 3 of 7 tokens (keep: last), 81% of the attention at layer 22" in page
 
 
 def test_full_transfer_is_shown_as_ever():
     page = shown([call("reason", "row 1"), call("transfer", "4")])
     assert lines(page) == ["row 1"]
-    assert "handed over" not in page
+    assert "transferred" not in page
 
 
 def test_ask_shows_them():
     page = mai("--transfer", "sparse", "--show-reasoning").stdout
     assert "transfer" in page
     assert "32 of 53 tokens" in page
-    assert "handed over: 32 of 53 tokens, 80% of the attention at layer 2" in page
+    assert "transferred: 32 of 53 tokens, 80% of the attention at layer 2" in page
     assert "^" in page
 
 
@@ -246,7 +246,7 @@ def test_ask_shows_them():
         ("ask", SQUARES, "How many?", "--transfer", "sparse", "--layer", "9"),
         ("evaluate", "shapes", "--transfer", "sparse", "--layer", "3", "--layer", "9"),
         ("attention", "shapes", "--limit", "1", "--layer", "9"),
-        ("attention", "shapes", "--limit", "1", "--layer", "9", "--suggest"),
+        ("attention", "shapes", "--limit", "1", "--layer", "9", "--scores"),
     ],
 )
 def test_a_layer_that_is_not_there_is_refused_before_anything_is_asked(words, tmp_path):

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from langgraph_mai.tools.errors import UsageError
-from langgraph_mai.tools.extras import require
+from langgraph_mai.tools.options import require
 
 
 def test_a_missing_package_names_its_extra():

@@ -9,6 +9,9 @@ from langgraph_mai import __version__
 from langgraph_mai.tools.cli import app
 
 CALL_KEYS = {
+    "cached",
+    "unit",
+    "value",
     "role",
     "style",
     "text",
@@ -29,7 +32,7 @@ def mai(*words: str):
 
 
 @pytest.fixture
-def picture(tmp_path):
+def image(tmp_path):
     path = tmp_path / "red circle.png"
     Image.new("RGB", (128, 128), "red").save(path)
     return str(path)
@@ -46,8 +49,8 @@ def test_version():
     assert mai("--version").stdout == f"mai {__version__}\n"
 
 
-def test_ask_prints_answer_route_and_calls(picture):
-    result = mai("ask", picture, "Is there a red circle?")
+def test_ask_prints_answer_route_and_calls(image):
+    result = mai("ask", image, "Is there a red circle?")
     assert result.exit_code == 0
     assert result.stderr == ""
     first, second, *_ = result.stdout.splitlines()
@@ -57,8 +60,8 @@ def test_ask_prints_answer_route_and_calls(picture):
         assert word in result.stdout
 
 
-def test_ask_with_a_draft_tells_the_accept_rate(picture):
-    words = ["ask", picture, "Is there a red circle?"]
+def test_ask_with_a_draft_tells_the_accept_rate(image):
+    words = ["ask", image, "Is there a red circle?"]
     plain = json.loads(mai(*words, "--strategy", "large_reason", "--json").stdout)
     drafted = json.loads(mai(*words, "--strategy", "speculative", "--json").stdout)
     (one,), (other,) = plain["calls"], drafted["calls"]
@@ -71,17 +74,17 @@ def test_ask_with_a_draft_tells_the_accept_rate(picture):
     assert "accept rate" not in mai(*words).stdout
 
 
-def test_ask_says_where_there_is_no_speculation(picture, tmp_path):
+def test_ask_says_where_there_is_no_speculation(image, tmp_path):
     pair = tmp_path / "pair.yaml"
     server = "{model: m, base_url: 'http://127.0.0.1:9/v1'}"
     pair.write_text(f"backend: server\nsmall: {server}\nlarge: {server}\n")
-    result = mai("ask", picture, "Is it red?", "--pair", str(pair), "--strategy", "speculative")
+    result = mai("ask", image, "Is it red?", "--pair", str(pair), "--strategy", "speculative")
     assert result.exit_code == 2
     assert "ChatServer takes none" in result.stderr
 
 
-def test_ask_prints_one_json_object_and_nothing_else(picture):
-    result = mai("ask", picture, "Is there a red circle?", "--json")
+def test_ask_prints_one_json_object_and_nothing_else(image):
+    result = mai("ask", image, "Is there a red circle?", "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
     answered = json.loads(result.stdout)
@@ -97,18 +100,18 @@ def test_ask_needs_no_image():
     assert mai("ask", "How many fingers has a hand?", "--json").exit_code == 0
 
 
-def test_ask_takes_many_images_choices_and_a_type(picture):
+def test_ask_takes_many_images_choices_and_a_type(image):
     words = ["--choice", "one", "--choice", "two", "--answer-type", "choice"]
-    result = mai("ask", picture, picture, "How many are red?", *words, "--json")
+    result = mai("ask", image, image, "How many are red?", *words, "--json")
     assert result.exit_code == 0
     assert {call["kind"] for call in json.loads(result.stdout)["calls"]} == {"choice"}
 
 
-def test_ask_takes_a_strategy_and_shows_the_reasoning(picture):
+def test_ask_takes_a_strategy_and_shows_the_reasoning(image):
     words = ["--strategy", "small_reason"]
-    answered = json.loads(mai("ask", picture, "Is it red?", *words, "--json").stdout)
+    answered = json.loads(mai("ask", image, "Is it red?", *words, "--json").stdout)
     assert [(c["role"], c["style"]) for c in answered["calls"]] == [("small", "reason")]
-    shown = mai("ask", picture, "Is it red?", *words, "--show-reasoning").stdout
+    shown = mai("ask", image, "Is it red?", *words, "--show-reasoning").stdout
     assert "small reason" in shown
     assert answered["calls"][0]["text"].splitlines()[0] in shown
 
@@ -141,8 +144,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words, sentence):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_forgotten_question_is_noticed(picture):
-    result = mai("ask", picture)
+def test_a_forgotten_question_is_noticed(image):
+    result = mai("ask", image)
     assert result.exit_code == 2
     assert "The last argument is the question, but" in result.stderr
 
@@ -192,8 +195,8 @@ def broken_pair(tmp_path):
     return str(path)
 
 
-def test_one_missing_model_is_reported_and_the_other_answers(broken_pair, picture):
-    result = mai("ask", picture, "Is there a red circle?", "--pair", broken_pair, "--json")
+def test_one_missing_model_is_reported_and_the_other_answers(broken_pair, image):
+    result = mai("ask", image, "Is there a red circle?", "--pair", broken_pair, "--json")
     assert result.exit_code == 0
     answered = json.loads(result.stdout)
     assert answered["fallback"] == "small_direct"
@@ -287,6 +290,6 @@ def test_a_chosen_option_is_shown_with_its_text(demo_weights):
 
 
 def test_debug_keeps_the_exit_code_of_bad_input():
-    done = mai("ask", "no-such-picture.png", "Is it red?", "--debug")
+    done = mai("ask", "no-such-image.png", "Is it red?", "--debug")
     assert done.exit_code == 2
     assert "Traceback" in done.stderr

@@ -2,8 +2,8 @@
 
 import itertools
 
-from langgraph_mai.tools.evaluation_progress import EvaluationProgress
-from langgraph_mai.tools.rendering import Progress
+from langgraph_mai.benchmarks.evaluation.runner import Pace
+from langgraph_mai.tools.progress import EvaluationProgress, Progress
 
 
 def test_a_note_is_shown_as_it_is(capsys, monkeypatch):
@@ -16,14 +16,18 @@ def test_a_note_is_shown_as_it_is(capsys, monkeypatch):
     assert "[/shutdown] loading weights [1/2]" in capsys.readouterr().err
 
 
-def test_a_line_in_a_log_says_how_fast_it_goes(capsys, monkeypatch):
+def test_a_line_in_a_log_tells_the_pace(capsys, monkeypatch):
     clock = itertools.count(step=31)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    pace = Pace(12)
     with EvaluationProgress("All is kept.") as progress:
-        progress.go_on(0)
-        progress.update("evaluating", 1, 12, 0.0, None)
-        progress.go_on(821)
-        progress.update("evaluating", 2, 12, 2.0, 5.0)
+        progress.resume(0)
+        pace.advance()
+        progress.update("evaluating", pace)
+        progress.resume(821)
+        pace.advance()
+        progress.update("evaluating", pace)
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "821 calls already stored; going on."
-    assert second.startswith("evaluating 2/12 2.0/s, 0:00:05 left, ends at ")
+    assert first == "821 calls already stored; resuming."
+    assert second.startswith("evaluating 2/12 0.0/s, 0:")
+    assert " left, ends at " in second

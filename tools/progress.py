@@ -1,23 +1,89 @@
-"""How far `mai evaluate` is: a line on a terminal, now and then a line in a log, every failure."""
+"""What is being done and how far it is, on stderr; and what Ctrl-C leaves behind."""
 
 import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bar
+from rich.table import Column
 
-from .exit_codes import INTERRUPTED
+from .entry import INTERRUPTED
 
 if TYPE_CHECKING:
     from ..benchmarks.evaluation.runner import Pace
 
+_STEPS = {
+    "prepare": "reading the input",
+    "small_agent": "small agent answers",
+    "large_agent": "large agent answers",
+    "verification": "comparing the answers",
+    "small_reasoning": "small agent reasons",
+    "large_reasoning": "large agent reasons",
+    "reasoning_verification": "comparing the reasoned answer",
+    "reasoning_transfer": "reading the reasoning",
+    "respond": "answering",
+}
+
 _LOG_SECONDS = 30.0
+
+
+class Progress:
+    """What is being done right now, a line each with its seconds; gone when it is done.
+
+    Nothing is shown where standard error is not a terminal.
+    """
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._rows = Bar(
+            SpinnerColumn(),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._running: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._rows.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rows.stop()
+
+    def start(self, step: str) -> None:
+        """Show a step: a node of the graph, or any text."""
+        self._running[step] = self._rows.add_task(_STEPS.get(step, step), total=None)
+
+    def note(self, step: str, text: str) -> None:
+        """Show a text behind a step that has started."""
+        shown = f"{_STEPS.get(step, step)}  [dim]{escape(text)}[/dim]"
+        self._rows.update(self._running[step], description=shown)
+
+    def replace(self, step: str) -> None:
+        """Show a step instead of all others."""
+        for running in list(self._running):
+            self.finish(running)
+        self.start(step)
+
+    def finish(self, step: str) -> None:
+        """Take a step's line away."""
+        self._rows.remove_task(self._running.pop(step))
 
 
 class EvaluationProgress:
@@ -112,3 +178,24 @@ def _pace(rate: float, seconds_left: float | None) -> str:
     hours, minutes = divmod(minutes, 60)
     end = time.strftime("%H:%M", time.localtime(time.time() + seconds_left))
     return f"{rate:.1f}/s, {hours}:{minutes:02}:{seconds:02} left, ends at {end}"
+
+
+@contextmanager
+def says_when_stopped(sentence: Callable[[], str]) -> Iterator[None]:
+    """Write a sentence on Ctrl-C, before whatever else happens then.
+
+    Args:
+        sentence: Gives it, at that moment.
+    """
+    before = signal.getsignal(signal.SIGINT)
+
+    def say(number: int, frame: FrameType | None) -> None:
+        os.write(2, f"{sentence()}\n".encode())
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, say)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
