@@ -132,7 +132,7 @@ def _question(state: RunState, message: HumanMessage | None) -> str:
     if question is None:
         raise MAIInputError(
             "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
-            "message; a parent graph hands over only the keys that it declares by these names."
+            "message; a parent graph passes only the keys that it declares by these names."
         )
     if not question.strip():
         raise MAIInputError("The question is empty: write what is to be answered.")

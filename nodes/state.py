@@ -262,7 +262,7 @@ class MAIOutput(TypedDict):
             all calls, the prompts read for a `Selection` included.
         route: How far the run went: the direct answers agreed, the small agent reasoned, or its
             reasoning was transferred.
-        fallback: What stood in where the step that should have answered could not: the key of
+        fallback: What answered where the step that should have answered could not: the key of
             another call ("large_direct"), "raw_text", or "review" (a person). None in a run without
             trouble.
         calls: Every model call, in order.

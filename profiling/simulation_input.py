@@ -250,5 +250,5 @@ def _unmeasured(latencies: Latencies, workloads: Sequence[Workload]) -> Iterator
             elif workload.prompt_tokens > longest:
                 yield (
                     f"{prompts}, more than were measured of the {role} model ({longest}): the time "
-                    "goes on from there in a straight line."
+                    "continues from there in a straight line."
                 )

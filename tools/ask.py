@@ -80,11 +80,11 @@ def ask(
         raise UsageError(f"The last argument is the question, but {question!r} is a file.")
     question = readable(question, "The question")
     config = load_pair_config(pair)
-    handed = read_transfer(transfer, config.sparse, layer=layer, share=share, keep=keep)
-    if handed != "full":
+    chosen_transfer = read_transfer(transfer, config.sparse, layer=layer, share=share, keep=keep)
+    if chosen_transfer != "full":
         check_transfers(strategy)
     importing = threading.Thread(target=import_local_models, daemon=True)
-    if handed != "full" or "transformers" in backends(config).values():
+    if chosen_transfer != "full" or "transformers" in backends(config).values():
         importing.start()
 
     from ..models.pairs import load_pair
@@ -98,11 +98,11 @@ def ask(
     choices = read_task(asked, allow_fetch=allow_fetch)["choices"]
     chosen = load_pair(pair, allow_fetch=allow_fetch)
     # In small_two_stage the small model reads, whose layers are others.
-    if handed != "full" and strategy != "small_two_stage":
+    if chosen_transfer != "full" and strategy != "small_two_stage":
         importing.join()  # two threads that import transformers disturb each other
-        chosen = chosen.with_layers([handed.layer])
+        chosen = chosen.with_layers([chosen_transfer.layer])
     with Progress() as progress:
-        result = _run(chosen, strategy, handed, asked, allow_fetch, progress)
+        result = _run(chosen, strategy, chosen_transfer, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result
     if as_json:
         print_json(result)
@@ -150,6 +150,7 @@ def _run(
     result = asyncio.run(_stream(graph, asked, progress))
     return {
         "answer": result["answer"],
+        "value": result["value"],
         "route": result["route"],
         "fallback": result["fallback"],
         "calls": result["calls"],

@@ -195,13 +195,13 @@ def _measure(targets: "list[Target]", grid: Any, file: Any, out: Path | None) ->
     from .progress import Progress, says_when_stopped
 
     kept = (
-        f"They are in {str(out)!r}, and the same command goes on from there."
+        f"They are in {str(out)!r}, and the same command resumes there."
         if out
         else "They are lost: name a folder with --out to keep them."
     )
     known = sum(row.median_ms is not None for row in file.rows)
     if known:
-        typer.echo(f"{known} rows were measured before; going on.", err=True)
+        typer.echo(f"{known} rows were measured before; resuming.", err=True)
     rows, logged = 0, time.monotonic()
     progress = Progress()
 

@@ -1,4 +1,4 @@
-"""An agent's planner that is no language model: it hands each question on to a tool."""
+"""An agent's planner that is no language model: it passes each question to a tool."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -60,7 +60,7 @@ class RelayPlanner(BaseChatModel):
         if name is None:
             raise ValueError("The planner has no tool that takes a `question`; give it one.")
         if not question.strip():
-            return AIMessage(content="Ask a question about a picture.")
+            return AIMessage(content="Ask a question about an image.")
         call = {"name": name, "args": {"question": str(question)}, "id": str(uuid4())}
         return AIMessage(content="", tool_calls=[call])
 

@@ -318,7 +318,7 @@ def served_pair(pair: PairConfig, name: str, urls: Mapping[str, str]) -> dict[st
         "backend": "server",
         "prompts": pair.prompts,
         **models,
-        # Servers give no attention: the client goes on using the pair's selector.
+        # Servers give no attention: the client still uses the pair's selector.
         **pair.model_dump(include={"sparse", "selector"}, exclude_defaults=True),
     }
 

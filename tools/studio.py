@@ -17,10 +17,10 @@ from .vision_tool import create_vision_tool
 
 
 class Album(AgentState[None]):
-    """A conversation about pictures.
+    """A conversation about images.
 
     Attributes:
-        images: References of the pictures; without them, those inside the messages.
+        images: References of the images; without them, those inside the messages.
     """
 
     images: NotRequired[
@@ -37,7 +37,7 @@ class Album(AgentState[None]):
 agent = create_agent(
     os.environ.get("LANGGRAPH_MAI_PLANNER") or RelayPlanner(),
     [create_vision_tool(mai)],
-    system_prompt="You answer questions about pictures. Look at them with your tool.",
+    system_prompt="You answer questions about images. Look at them with your tool.",
     state_schema=Album,
     context_schema=MAIContext,
     name="agent",

@@ -44,7 +44,7 @@ class ChatVLLM(LocalChat):
     """
 
     provider: ClassVar[str] = "vllm"
-    no_draft_because: ClassVar[str] = "vLLM shows drafts no pictures"
+    no_draft_because: ClassVar[str] = "vLLM shows drafts no images"
     """Why its calls take no `draft=`."""
 
     memory: float = Field(default=0.9, gt=0, le=1)
