@@ -1,16 +1,18 @@
 """Hold what was read as a typed answer, and compare two of them."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
-from .numbers import Number, format_exactly, format_number, whole_number
+from .number_grammar import Number, number_mentions
+from .numbers import format_exactly, format_number, whole_number
 from .plain_text import telling_words, word_list
 from .questions import AnswerType
-from .short_texts import comparison_key, read_items
+from .short_texts import LOOSE_PLACES, comparison_key, read_items
 
 Verdict = Literal["agree", "disagree", "abstain"]
 
@@ -83,6 +85,7 @@ def agree(a: Answer, b: Answer, *, free_text_overlap: float = FREE_TEXT_OVERLAP)
             same = x == y
         case (int() | float()) as x, (int() | float()) as y:
             same = _same_number(Number(x, a.unit), Number(y, b.unit))
+            same = same and not (_counts_instead(a, b) or _counts_instead(b, a))
         case (tuple() | list()) as x, (tuple() | list()) as y:
             same = _same_items(x, y)
         case str() as x, str() as y:
@@ -147,6 +150,15 @@ def _same_number(a: Number, b: Number) -> bool:
     return _rounds_to(a.value, b.value) or _rounds_to(b.value, a.value)
 
 
+def _counts_instead(counted: Answer, measured: Answer) -> bool:
+    """Return whether one number is measured and the other counts things: "5 kg" and "5 boxes"."""
+    if counted.unit or not measured.unit or not counted.text:
+        return False
+    mentions = number_mentions(counted.text)
+    rest = counted.text[mentions[0].end :] if len(mentions) == 1 and not mentions[0].start else ""
+    return re.fullmatch(r" [a-z]{3,}s[.!]?", rest) is not None
+
+
 def _rounds_to(fine: float, coarse: float) -> bool:
     """Whether a number is another one rounded to fewer decimals, with two digits left at least.
 
@@ -181,7 +193,15 @@ def _same_text(a: str, b: str) -> bool:
     if number_a and number_b:
         return _same_number(number_a, number_b)
     key_a, key_b = comparison_key(a), comparison_key(b)
-    return key_a == key_b or _names_the_count(key_a, key_b) or _names_the_count(key_b, key_a)
+    return any(
+        one == other or _names_the_count(one, other) or _names_the_place(one, other)
+        for one, other in ((key_a, key_b), (key_b, key_a))
+    )
+
+
+def _names_the_place(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
+    """Return whether one text is the other without "in", "on" or "at" before it."""
+    return len(named) > 1 and named[0] in LOOSE_PLACES and named[1:] == bare
 
 
 def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:

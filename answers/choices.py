@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Literal
 
-from .final_answer import FinalAnswer, declines, hedges
+from .final_answer import FinalAnswer, declines, hedges, leaves_undecided
 from .numbers import whole_number
 from .plain_text import bare, plain, sentences, word_list
 from .short_texts import comparison_key
@@ -22,7 +22,8 @@ _LETTER = re.compile(
 )
 _CHOSEN_BEFORE = re.compile(
     r"(?:\b(?:is|be|answer|choose|chose|choosing|pick|select|selected|with|say|it's|that's"
-    r"|(?:so|thus|therefore|hence),?)|[:=→]|->|是|选) ?(?:probably |likely |clearly )?(?:the )?$",
+    r"|(?:so|thus|therefore|hence),?|leaves|leaving)|[:=→]|->|是|[故应]?选) ?"
+    r"(?:probably |likely |clearly |only |us with )?(?:the )?$",
     re.IGNORECASE,
 )
 _CHOSEN_AFTER = re.compile(
@@ -42,7 +43,10 @@ _REJECTED_AFTER = re.compile(
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"[\s,/&\"')\].]*+(?:(?:and|or)\b)?[\s\"'(\[]*+", re.IGNORECASE)
-_VERB_AFTER_A = re.compile(r" (?:is|was|and|or|but|not|because|since|would|must|fits|seems)\b|\W*$")
+_VERB_AFTER_A = re.compile(
+    r" (?:is|was|and|or|but|not|because|since|would|must|fits|seems)\b"
+    r"|, (?:not|rather than|instead of)\b|\W*$"
+)
 _NEAR = 40
 
 _NEGATIONS = frozenset(word_list("not no neither nor than without isn't aren't never"))
@@ -80,7 +84,7 @@ def letter_mentions(sentence: str, *, marked: bool) -> list[LetterMention]:
             status = found[-1].status
         elif (
             at_start
-            or (marked and announced)
+            or (announced and (marked or match["word"] == "选"))
             or _CHOSEN_BEFORE.search(before)
             or _CHOSEN_AFTER.match(after)
         ):
@@ -162,7 +166,7 @@ def read_choice(answer: FinalAnswer, choices: Sequence[str] = (), question: str 
     if whole:
         return options.one(whole)
     if declines("\n".join(said)):
-        return None
+        return options.undecided() if leaves_undecided("\n".join(said)) else None
     return options.one(_chosen_letters(said, marked=answer.marked)) or options.by_text(
         said, answer, question
     )
@@ -210,6 +214,10 @@ class _Options:
         if not rest or set(rest.upper().split()) == {letter} or by_rest == letter:
             return letter if by_text in (None, letter) else ""
         return by_text if by_rest is None or not match["mark"].strip() else ""
+
+    def undecided(self) -> str | None:
+        """Return the letter of the only option that says the question cannot be decided."""
+        return self.one({letter for letter, text in self._texts.items() if leaves_undecided(text)})
 
     def by_text(self, said: Sequence[str], answer: FinalAnswer, question: str) -> str | None:
         """The letter of the only option whose text a short answer, or its conclusion, names."""

@@ -1,38 +1,58 @@
 """Find the part of a model's output that states its answer, and tell refusals."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .plain_text import bare, plain, sentences
 
+# "I cannot see a dog" answers whether there is one: only "see the image" counts here.
 _CANNOT = r"(?:can ?not|can't|could ?not|couldn't|(?:not able|unable) to|do not|don't)"
-_REFUSAL = re.compile(
+_IMAGE = (
+    r"(?:the |this |that |any |your )?"
+    r"(?:images?|pictures?|photos?|charts?|figures?|documents?|diagrams?)"
+)
+_UNDECIDED = re.compile(
     rf"\b{_CANNOT} (?:really |clearly |reliably |possibly |be )*"
-    r"(?:tell|say|determined?|know|answer(?:ed)?|help|assist|provide|identify|recogni[sz]e|make out"
-    r"|read (?:it|this|that|them)"
-    r"|(?:view|see|access|process|analy[sz]e|open|read) (?:(?:the|this|that|any|your) )?"
-    r"(?:images?|pictures?|photos?|charts?|figures?|documents?|diagrams?))\b"
+    r"(?:tell|say|determined?|know|decided?|answer(?:ed)?)\b"
     r"|\b(?:not|isn't|is no|there's no) (?:possible|way) to (?:tell|say|determine|know|answer)\b"
     r"|\b(?:hard|difficult|impossible) to (?:tell|say|determine|know)\b"
-    r"|\b(?:not enough|insufficient|no) (?:information|context|data)\b"
-    r"|\b(?:unclear|undetermined|unanswerable|indeterminate)\b|\bnot sure\b|\buncertain\b"
-    r"|^(?:i am |i'm )?sorry\b|\bas an ai\b"
+    r"|\b(?:not enough|insufficient|no) (?:information|context|data|details?)\b"
+    r"|\bnot (?:show|contain|provide|give|have|include) (?:enough|sufficient)\b"
+    r"|\b(?:unclear|undetermined|unanswerable|indeterminate|unsure|uncertain|not sure)\b"
     r"|^(?:unknown|n/?a|none given|not applicable|not available|not given|not stated"
-    r"|not specified|not visible|not shown)\W*$|^no (?:label|answer|value)\b",
+    r"|not specified|not visible|not shown)\W*$|^no (?:label|answer|value)\b"
+    "|无法|不能(?:确定|判断)|不知道|不确定",
     re.IGNORECASE | re.MULTILINE,
 )
-_REFUSAL_CJK = re.compile("无法|不能(?:确定|判断|看|识别)|不知道|不确定|看不清|抱歉")
+_UNWILLING = re.compile(
+    rf"\b{_CANNOT} (?:really |clearly |reliably |directly |be )*(?:help|assist|provide|identify"
+    r"|recogni[sz]e|make out|read (?:it|this|that|them)|name|disclose|share|comment|discuss|guess"
+    r"|estimate|comply|count|verify|confirm|infer"
+    rf"|(?:view|see|access|process|analy[sz]e|open|read) {_IMAGE})\b"
+    r"|\bI (?:must|have to|would|will have to)? ?decline\b"
+    r"|\bI(?: will not|'ll not| won't| refuse)\b"
+    r"|^(?:i am |i'm )?sorry\b|\bas an ai\b|\bi(?: am|'m) (?:just |only )?an ai\b"
+    r"|\btoo (?:small|blurry|blurred|dark|far|faint) to (?:read|see|tell|make|recogni[sz]e)\b"
+    r"|\b(?:illegible|unreadable)\b|^error:"
+    "|不能(?:看|识别)|看不清|抱歉",
+    re.IGNORECASE | re.MULTILINE,
+)
 _HEDGE = re.compile(r"\b(?:maybe|perhaps|possibly|might|could|may be|either|if|whether)\b", re.I)
 
 
 def declines(text: str) -> bool:
-    """Whether a plain text says that it cannot or will not answer."""
-    return bool(_REFUSAL.search(text) or _REFUSAL_CJK.search(text))
+    """Return whether a plain text says that it cannot or will not answer."""
+    return leaves_undecided(text) or bool(_UNWILLING.search(text))
+
+
+def leaves_undecided(text: str) -> bool:
+    """Return whether a plain text says that the question cannot be decided; an option may be so."""
+    return bool(_UNDECIDED.search(text))
 
 
 def hedges(text: str) -> bool:
-    """Whether a plain text only names a possibility ("maybe", "could be")."""
+    """Return whether a plain text only names a possibility ("maybe", "could be")."""
     return bool(_HEDGE.search(text))
 
 
@@ -47,7 +67,10 @@ _ANSWER_KEY = re.compile(
 )
 
 # "Answer: X", "Final answer" as a heading above X, "答案是X".
-_LABEL = r"\banswers? ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$|答案(?:是|为|:)"
+_LABEL = (
+    r"\banswers? ?(?:[:=]|- )|^(?:the )?(?:final|correct) answer$"
+    r"|(?:答案|正确选项)(?:应该?)?(?:是|为|:)"
+)
 # "The answer is X", "the correct option would be X"; not "the answer is not X".
 _STATEMENT = (
     r"\b(?:answer|(?:correct|best|right) (?:option|choice))(?: to (?:the|this|your) question)? "
@@ -57,6 +80,8 @@ _BOX = r"\\f?box(?:ed)? ?\{"
 _MARK = re.compile(
     f"(?P<label>{_LABEL})|(?P<statement>{_STATEMENT})|(?P<box>{_BOX})", re.IGNORECASE | re.MULTILINE
 )
+_BOX_CHARACTERS = 5000
+_BETWEEN_BOXES = re.compile(r"\}[\s,;$]*(?:and|or|&)?[\s$]*")
 _LABEL_FIRST = re.compile(r"(?:final )?answers?:\s*", re.IGNORECASE)
 _MARKS_TRIED = 20  # From the last: an output that loops may hold thousands.
 
@@ -162,16 +187,28 @@ def _marked_answers(text: str) -> Iterator[str]:
             text, max(0, mark.start() - 200), mark.start()
         ):
             continue
-        answer = _braced(text, mark.end()) if mark["box"] else text[mark.end() :].strip(" :\n")
-        answer = _ADVERB.sub("", answer)
+        rest = _boxed(text, marks, mark) if mark["box"] else text[mark.end() :].strip(" :\n")
+        answer = _ADVERB.sub("", rest)
         if bare(answer):
             yield answer
+
+
+def _boxed(text: str, marks: Sequence[re.Match[str]], last: re.Match[str]) -> str:
+    """Return what a box holds, with what the boxes right before it hold."""
+    answer = _braced(text, last.end())
+    for mark in reversed(marks[: marks.index(last)]):
+        between = text[mark.end() : last.start()]
+        content = _braced(text, mark.end()) if mark["box"] else ""
+        if not content or not _BETWEEN_BOXES.fullmatch(between, between.find("}", len(content))):
+            break
+        answer, last = f"{content}, {answer}", mark
+    return answer
 
 
 def _braced(text: str, start: int) -> str:
     """The text from `start` up to the brace that closes the one before it; "" if none does."""
     depth = 1
-    for position in range(start, len(text)):
+    for position in range(start, min(len(text), start + _BOX_CHARACTERS)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if depth == 0:
             return text[start:position].replace("{", "").replace("}", "")

@@ -64,7 +64,7 @@ def _stated(final: FinalAnswer) -> str:
 
 def _number(final: FinalAnswer, question: str) -> Answer:
     stated = _stated(final)
-    number = read_number(stated, question)
+    number = read_number(stated, question, marked=final.marked)
     if number is None or (asks_for_identifier(question) and _GROUPS.search(stated)):
         return Answer("number", None, final.text)
     return Answer("number", number.value, stated, number.unit, number.exact)

@@ -25,14 +25,31 @@ _FRACTION_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _SUPERSCRIPT_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹⁻])")
 
 _MATH = re.compile(r"\$\$?(?! )([^$\n]{1,80}?)(?<! )\$\$?(?!\d)")  # not "$5 or $6"
+_FONT = r"(?:normal|bf|it|rm|sf|tt|mathrm)?"
+_INTEGER = r"(?:\{ ?(-?\d{1,15}) ?\}|(\d))"
 _LATEX = (
-    (re.compile(r"\\[dt]?frac\{(-?\d{1,15})\}\{(\d{1,15})\}"), r"\1/\2"),
-    (re.compile(r"\\(?:text|mathrm|mathbf|mathit|mathsf|operatorname)(?:bf|it|rm)?(?=\{)"), ""),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\!"), ""),
+    (re.compile(r"\\[,;: ]|\\q?quad\b|(?<=\{)~|~(?=\\(?:text|math))"), " "),
+    (re.compile(r"\^(?:\{\\circ\}|\\circ\b)|\\degree\b"), "°"),
+    # Twice, for one within another.
+    *2 * ((re.compile(rf"\\(?:text|math|operatorname){_FONT}\{{([^{{}}]*)\}}"), r"\1"),),
+    (re.compile(rf"(?<=\d) ?\\[dtc]?frac ?{_INTEGER} ?{_INTEGER}"), r" \1\2/\3\4"),
+    (re.compile(rf"\\[dtc]?frac ?{_INTEGER} ?{_INTEGER}"), r"\1\2/\3\4"),
     (re.compile(r"\\(?:times|cdot)\b ?"), "×"),
-    (re.compile(r"\\[,;:! ]|\\q?quad\b"), " "),
+    (re.compile(r"\\(?:pm)\b ?"), "±"),
+    (re.compile(r"\\(?:approx|sim)\b ?"), "≈"),
+    (re.compile(r"\\(?:leq?)\b ?"), "≤"),
+    (re.compile(r"\\(?:geq?)\b ?"), "≥"),
+    (re.compile(r"\\(?:to|(?:long)?rightarrow|Rightarrow|implies)\b ?"), "→"),
     (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
-    (re.compile(r"\\%"), "%"),
-    (re.compile(r"\\(?=[$&#_])"), ""),
+    (re.compile(r"\\(?=[$&#_%])"), ""),
+)
+# What a model's template or tokenizer adds around its text.
+_BOX_TOKENS = re.compile(r"<\|begin_of_box\|>([^<]*)<\|end_of_box\|>")
+_MODEL_TOKEN = re.compile(
+    r"<\|[\w▁ -]{1,40}\|>|</?s>|<unused\d{1,5}>|<(?:eos|bos|pad|end_of_utterance"
+    r"|(?:start|end)_of_turn)>|\[/?INST\]"
 )
 _LINE_BREAK_TAG = re.compile(r"<br\s{0,3}/?>|</p>|</li>", re.IGNORECASE)
 _EMPHASIS = re.compile(
@@ -61,7 +78,9 @@ def plain(text: str) -> str:
         text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS)).translate(_CHARACTERS)
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
     text = text.replace("`", "'")
-    if "\\" in text:
+    if "<" in text or "[" in text:
+        text = _MODEL_TOKEN.sub("", _BOX_TOKENS.sub(r"\\boxed{\1}", text))
+    if "\\" in text or "{,}" in text:
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
     text = _MATH.sub(r"\1", text)
@@ -117,6 +136,10 @@ def word_list(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
+_IRREGULAR = {
+    "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot",
+    "teeth": "tooth", "mice": "mouse", "leaves": "leaf", "knives": "knife",
+}  # fmt: skip
 _LINKS = frozenset(
     word_list(
         "he she his her of in on at to for from by with as and or into onto which what who whom "
@@ -156,10 +179,14 @@ def _counts(sign: str) -> bool:
 
 
 def singular(word: str) -> str:
-    """The word without a plural "s": "dogs" and "dog" become one, "bus" and "glass" stay."""
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    """Return the word in the singular: "dogs", "boxes", "people"; "bus" and "glass" stay."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) <= 3 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("xes", "ches", "shes", "sses")) else word[:-1]
 
 
 def content_words(text: str) -> list[str]:

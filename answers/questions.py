@@ -52,7 +52,6 @@ def identifier_form(phrase: str) -> str:
 
 
 _OPTION_LINE = re.compile(r"\s*(?:[(\[]([A-Za-z])[)\]]|([A-Z])[.):])[ \t]*(\S.*)")
-_BEFORE_INLINE = re.compile(r".*[?.:!,;)] *|\s*")
 _INLINE_OPTION = re.compile(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Z])[.):])[ \t]*(?=\S)")
 _NO_TEXT = re.compile(r"(?:.*[\s,])?(?:and|or|&|和|或|与)|\W*", re.IGNORECASE)
 _HEADING = re.compile(
@@ -139,33 +138,50 @@ def split_choices(question: str) -> tuple[str, tuple[str, ...]]:
         none.
     """
     lines = question.splitlines()
+    ends_the_question = True  # Whether nothing but an answer format stands below.
     for first in range(len(lines) - 1, -1, -1):
-        before, texts, end = _options_from(lines, first)
+        line = lines[first]
+        before, texts, end = "", tuple[str, ...](), first + 1
+        if ends_the_question:
+            before, texts = _inline_options(line)
+        if not texts:
+            texts, end = _options_on_lines(lines, first)
         if len(texts) >= 2:
             above = [*lines[:first], before]
             while above and (not above[-1].strip() or _HEADING.fullmatch(above[-1])):
                 above.pop()
             below = [line for line in lines[end:] if not _ANSWER_FORMAT.fullmatch(line)]
             return "\n".join([*above, *below]).strip(), texts
+        if line.strip() and not _ANSWER_FORMAT.fullmatch(line):
+            ends_the_question = False
     return question, ()
 
 
-def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], int]:
-    """The options that start on a line: the text before them, theirs, the index after them."""
-    line = lines[first]
-    inline: list[re.Match[str]] = []
+def _inline_options(line: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text before the options that a line ends with, and theirs; () if it has none."""
+    marks: list[re.Match[str]] = []
     for mark in _INLINE_OPTION.finditer(line):
         letter = (mark[1] or mark[2]).upper()
-        if letter == "A" and _BEFORE_INLINE.fullmatch(line, 0, mark.start()):
-            inline = [mark]
-        elif inline and letter == ascii_uppercase[len(inline) % 26]:
-            inline.append(mark)
-    if len(inline) >= 2:
-        ends = [mark.start() for mark in inline[1:]] + [len(line)]
-        texts = [line[m.end() : end].strip(" ,;") for m, end in zip(inline, ends, strict=True)]
-        below = (text for text in lines[first + 1 :] if not _ANSWER_FORMAT.fullmatch(text))
-        if all(map(_is_option, texts)) and not any(text.strip() for text in below):
-            return line[: inline[0].start()].rstrip(), tuple(texts), first + 1
+        if letter == "A" and _may_follow(line, mark.start()):
+            marks = [mark]
+        elif marks and letter == ascii_uppercase[len(marks) % 26]:
+            marks.append(mark)
+    if len(marks) < 2:
+        return "", ()
+    ends = [mark.start() for mark in marks[1:]] + [len(line)]
+    texts = tuple(line[m.end() : end].strip(" ,;") for m, end in zip(marks, ends, strict=True))
+    return line[: marks[0].start()].rstrip(), texts if all(map(_is_option, texts)) else ()
+
+
+def _may_follow(line: str, position: int) -> bool:
+    """Return whether options may begin here: at the start, or after the end of a clause."""
+    while position and line[position - 1].isspace():
+        position -= 1
+    return not position or line[position - 1] in "?.:!,;)"
+
+
+def _options_on_lines(lines: list[str], first: int) -> tuple[tuple[str, ...], int]:
+    """Return the options that stand each on a line from here on, and the index after them."""
     found: list[str] = []
     index = first
     while index < len(lines):
@@ -175,7 +191,7 @@ def _options_from(lines: list[str], first: int) -> tuple[str, tuple[str, ...], i
         elif lines[index].strip() or not found:
             break
         index += 1
-    return "", tuple(found), index
+    return tuple(found), index
 
 
 def _is_option(text: str) -> bool:

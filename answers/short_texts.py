@@ -44,12 +44,37 @@ def _is_item(text: str) -> bool:
 _PHRASE_WORDS = 5
 _ANSWER_WORDS = 20
 _ANSWER_CHARACTERS = 300
-_WRITTEN_OUT = {"&": "and"} | {
-    word: str(value)
-    for value, word in enumerate(
-        word_list("zero one two three four five six seven eight nine ten eleven twelve")
-    )
-}
+
+
+def _suffix(n: int) -> str:
+    """Return what makes a number an ordinal: "st" of 1."""
+    return {1: "st", 2: "nd", 3: "rd"}.get(n, "th")
+
+
+_ONES = word_list("zero one two three four five six seven eight nine ten eleven twelve")
+_ORDINALS = word_list(
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+)
+_WRITTEN_OUT = (
+    {word: str(value) for value, word in enumerate(_ONES)}
+    | {word: f"{n} {_suffix(n)}" for n, word in enumerate(_ORDINALS, 1)}
+    | {
+        "&": "and", "percent": "%", "pct": "%", "grey": "gray", "colour": "color",
+        "coloured": "colored", "colours": "colors", "centre": "center", "theatre": "theater",
+        "tyre": "tire", "tyres": "tires", "favourite": "favorite", "harbour": "harbor",
+        "neighbour": "neighbor", "flavour": "flavor", "aeroplane": "airplane",
+        "doughnut": "donut", "moustache": "mustache",
+    }
+)  # fmt: skip
+_MONTHS = word_list(
+    "january february march april may june july august september october november december"
+)
+_MONTH = rf"(?P<month>{'|'.join(f'{m[:3]}(?:{m[3:]})?' if m[3:] else m for m in _MONTHS)}|sept)"
+_DATE = re.compile(rf"\b(\d{{1,2}})(?: (?:st|nd|rd|th))?(?: of)? {_MONTH}\b")
+_DATE_MONTH_FIRST = re.compile(rf"\b{_MONTH} (\d{{1,2}})(?: (?:st|nd|rd|th))?(?= |$)")
+_DATE_IN_DIGITS = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-([0-3]\d)\b")
+_INITIALS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z]\b\.?")
+_TIME = re.compile(r"(?<![\d.,])(\d{1,2})(?:[:.](\d\d))? ?([ap])\.?m\b", re.IGNORECASE)
 _ALIASES = {
     "us": "united states",
     "usa": "united states",
@@ -67,11 +92,25 @@ _ARTICLE = re.compile(
     re.IGNORECASE,
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_SCENE = r"(?:image|picture|photo|photograph|chart|graph|figure|diagram|plot|infographic|scene)"
 _LEAD_IN = re.compile(
-    r"(?:I (?:think|believe|guess|(?:can )?see) (?:that )?)?"
+    rf"(?:(?:based on|according to|as (?:shown|seen) (?:in|on)|looking at|from|in|on) (?:the|this) "
+    rf"(?:\w+ )?{_SCENE},? )?(?:I (?:think|believe|guess|(?:can )?see) (?:that )?)?"
     r"(?:(?:it|this|that|they|these|those)(?: is| are| was| were|'s|'re) |there (?:is|are) )?",
     re.IGNORECASE,
 )
+_IN_SCENE = re.compile(
+    rf",? (?:shown |seen |depicted |visible )?(?:in|on|of|from) (?:the|this) {_SCENE}\b",
+    re.IGNORECASE,
+)
+_PLACES = frozenset(
+    word_list(
+        "in on at under below above over behind beside near inside outside between by against "
+        "along into onto beneath underneath around"
+    )
+)
+_ARTICLES = frozenset(word_list("a an the his her its their"))
+LOOSE_PLACES = frozenset(word_list("in on at"))  # "Sofa" may mean "on the sofa", not "under" it.
 _CLAUSE = re.compile(r"\b(?:is|are|was|were|has|have|had|shows?|can|let|need|looking)\b", re.I)
 _COMMENT = re.compile(
     r"(?:it|this|that|the|they|there|these|as|since|because|i|in|based|we|you|he|she)\b", re.I
@@ -86,15 +125,35 @@ def normalised(text: str) -> str:
     "18 to 24" come out alike. Signs that carry meaning stay ("5 > 3", "C#", "O-"). A text of
     punctuation alone stays as it is.
     """
-    words = [_WRITTEN_OUT.get(word, word) for word in tokens(_ARTICLE.sub("", text))]
-    words = ["%" if word in ("percent", "pct") else _plain_number(word) for word in words]
+    text = _TIME.sub(_time, _INITIALS.sub(lambda initials: initials[0].replace(".", ""), text))
+    text = _DATE_IN_DIGITS.sub(lambda d: f"{d[3]} {_MONTHS[int(d[2]) - 1]} {d[1]}", text)
+    said = tokens(_ARTICLE.sub("", text))
+    words = [
+        word
+        if word == "second" and index and said[index - 1].isdecimal()  # a time, no place
+        else _WRITTEN_OUT.get(word, _plain_number(word))
+        for index, word in enumerate(said)
+    ]
     kept = [
         word
         for index, word in enumerate(words)
         if not (word == "to" and _between_numbers(words, index))
     ]
     joined = " ".join(kept) or "".join(fold(text).split())
+    joined = _DATE_MONTH_FIRST.sub(_date, _DATE.sub(_date, joined))
     return _ALIASES.get(joined, joined)
+
+
+def _time(time: re.Match[str]) -> str:
+    """Return a time of day in one spelling: "3:45 pm"."""
+    return f"{time[1]}{(time[2] and ':' + time[2]) or ''} {time[3]}m"
+
+
+def _date(date: re.Match[str]) -> str:
+    """Return a day of a month in one spelling: "4 july"."""
+    day = next(group for group in date.groups() if group.isdecimal())
+    month = next(name for name in _MONTHS if name.startswith(date["month"][:3]))
+    return f"{int(day)} {month}"
 
 
 def comparison_key(text: str) -> tuple[str, ...]:
@@ -165,17 +224,26 @@ def _is_phrase(text: str) -> bool:
 def _without_echo(phrase: str, question: str) -> str:
     """The phrase without the words it repeats from the question: "The car is red" gives "red".
 
+    A preposition that says where goes with what is new ("on the sofa").
     Only where what is new is one piece at the start or at the end; else the phrase as it is, since
     the order of the words may matter ("the dog is behind the car").
     """
-    asked = set(content_words(question))
+    asked = set(content_words(question)) - {"one"}
+    if asked.intersection(content_words(phrase)):
+        phrase = _IN_SCENE.sub("", phrase)
     words = list(_WORD_SPAN.finditer(phrase))
     said = [content_words(word.group()) for word in words]
     new = [i for i, found in enumerate(said) if any(word not in asked for word in found)]
     echoed = [i for i, found in enumerate(said) if any(word in asked for word in found)]
     if not new or not echoed or not (new[-1] < echoed[0] or echoed[-1] < new[0]):
         return phrase
-    return bare(phrase[words[new[0]].start() : words[new[-1]].end()])
+    first = new[0]
+    before = [word.group().lower() for word in words[:first]]
+    while before and before[-1] in _ARTICLES:
+        before.pop()
+    if before and before[-1] in _PLACES.difference(tokens(question)):
+        first = len(before) - 1
+    return bare(phrase[words[first].start() : words[new[-1]].end()])
 
 
 def _plain_number(word: str) -> str:

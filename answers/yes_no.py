@@ -53,6 +53,11 @@ _DOUBLE_NEGATION = re.compile(
     rf"(?:(?!\b(?:and|or|nor)\b).)*?{_SAYS_NO}",
     re.IGNORECASE,
 )
+_DENIED_CLAIM = re.compile(
+    r"it(?: is|'s) (?:not (?:true|correct|the case)|false|untrue|incorrect|wrong) that "
+    r"(?=there (?:is|are|was|were) )",
+    re.IGNORECASE,
+)
 _NONE_OF_IT = re.compile(r"no(?: \w+){1,3}", re.IGNORECASE)
 _EXISTENCE = re.compile(r"(?:there(?: is| are|'s)|i (?:can )?see)\b", re.IGNORECASE)
 
@@ -88,6 +93,9 @@ def statements(sentence: str, question: str) -> list[Statement]:
 
 
 def _statement(clause: str, question: str) -> Statement | None:
+    if denied := _DENIED_CLAIM.match(clause):
+        claim = _statement(clause[denied.end() :], question)
+        return claim and Statement(not claim.value, claim.to_the_point)
     if hedges(clause) or _DOUBLE_NEGATION.search(clause):
         return None
     asked, said = _subject(question), _subject(clause)
@@ -127,7 +135,7 @@ _WHOLE = dict.fromkeys(("1", "true", "y", "t"), True) | dict.fromkeys(
 _ENDS = r"(?= ?$| ?[,.!;:-])"
 # Before a noun ("no other animals") "no" denies the noun; alone or before a pronoun it answers.
 _NO_ALONE = (
-    r"\bno\b(?= ?$| ?[^\w '\"-]|['\"]|-\W| -"
+    r"\bno\b(?!\.? ?\d)(?= ?$| ?[^\w '\"-]|['\"]|-\W| -"
     r"| (?:there|it|i|he|she|they|we|this|that|these|those|the|no|none|not)\b)"
 )
 # A "yes" within a row of words (a table, a tally) is none.

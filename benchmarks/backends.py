@@ -99,7 +99,8 @@ def first_difference(reference: AIMessage, other: AIMessage) -> Difference | Non
         if two and len(two["top_logprobs"]) > 1:
             first, second = (float(top["logprob"]) for top in two["top_logprobs"][:2])
             margin = first - second
-        return Difference(place, one and one["token"], two and two["token"], margin)
+        ours_is, theirs_is = (entry["token"] if entry else None for entry in (one, two))
+        return Difference(place, ours_is, theirs_is, margin)
     return None
 
 
@@ -232,7 +233,9 @@ def _reuse(
 
 def _throughput(pair: Pair, folder: Path, count: int, rounds: int) -> Iterator[Record]:
     """Time fresh questions in every round: a repeated one would find its prefix cached."""
-    alone, together, lost = [], [], 0
+    alone: list[float] = []
+    together: list[float] = []
+    lost = 0
     for number in range(rounds):
         for rates, concurrency, seed in ((alone, 1, 1), (together, count, 2)):
             questions = load_shapes(count, folder, _SEED + 2 * number + seed).questions

@@ -271,7 +271,7 @@ def interval(record: Record) -> str:
 
 def _time_all(pair: Pair, asked: Sequence[BenchmarkQuestion], progress: Progress) -> list[TimedRun]:
     """Time each strategy that the pair can do, on the same questions in turn."""
-    graphs = {
+    graphs: dict[str, Any] = {
         name: create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
         for name in STRATEGIES
         if unavailable(name, pair.small, pair.large, files=True) is None
@@ -290,7 +290,7 @@ def _time_all(pair: Pair, asked: Sequence[BenchmarkQuestion], progress: Progress
 def _empty_graph(graph: Any) -> Any:
     """Build a graph with the nodes and edges of another one, whose nodes do nothing."""
     drawing = graph.get_graph()
-    builder = StateGraph(_Nothing)
+    builder: Any = StateGraph(_Nothing)
     for name in drawing.nodes:
         if name not in (START, END):
             builder.add_node(name, _do_nothing)

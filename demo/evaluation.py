@@ -1,228 +1,270 @@
-"""Measures a demo pair: `python -m langgraph_mai.demo.evaluation --out DIR`.
+"""Measure a demo pair: `python -m langgraph_mai.demo.evaluation --out DIR`.
 
-Every call goes through the graph's own prompts, models and parsing; calls already in DIR are not
-made again. The first questions also run through `create_mai` itself, to prove that the figures are
-those of the graph.
+The evaluation is that of `mai evaluate shapes`; run again, it resumes. Times come from
+`mai evaluate shapes --timed --out DIR`, if that was run before.
 """
 
 import argparse
-import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TypeVar
 
-from langchain_core.messages import AIMessage
-
-from ..configs import load_prompts
+from ..benchmarks.datasets import load_shapes
+from ..benchmarks.evaluation.results import Result, texts
+from ..benchmarks.evaluation.runner import evaluate
+from ..benchmarks.evaluation.timed import TIMED_FILE
+from ..benchmarks.metrics import grades
+from ..benchmarks.question import Benchmark
+from ..benchmarks.statistics import Estimate, mean, paired_difference, proportion, ratio
 from ..configs.files import write_whole
-from ..graph import create_mai
-from ..models.transformers.chat import ChatTransformers
-from ..nodes.caller import Reply
-from ..nodes.model_call import Agent, PromptStyle, agent_request, record
-from ..nodes.prepare import read_task
-from ..nodes.state import ModelCall, Task
-from .figures import CALLS, Answered, Figure, accuracies, by_kind, targets
-from .held_out import COUNT, REPORT_SEED, HeldOut, held_out
+from ..models.pairs import load_pair
+from .held_out import COUNT, REPORT_SEED
 
-_BATCH = 64
-_PROVEN = 150
+STRATEGIES = (
+    "small_direct",
+    "small_explain",
+    "small_reason",
+    "large_direct",
+    "large_explain",
+    "large_reason",
+    "small_two_stage",
+    "large_two_stage",
+    "full_transfer",
+    "mai",
+)
+_Value = TypeVar("_Value")
+_COMPARED = ("small_direct", "small_reason", "large_direct", "large_reason", "full_transfer", "mai")
 
 
-def evaluate(
-    small: Path, large: Path, items: Sequence[HeldOut], out: Path, calls: Sequence[str] = CALLS
-) -> list[Answered]:
-    """Make the calls on every question, or read those that `out` already holds.
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured number and what it should be.
 
-    Args:
-        small: Checkpoint of the small model.
-        large: Checkpoint of the large model.
-        items: The questions.
-        out: Folder for one file a call, NAME.json.
-        calls: Which calls to make, in an order that makes a reasoning before its transfer.
+    Attributes:
+        name: What was measured.
+        estimate: In units of `unit`.
+        unit: "%", "points" or "times".
+        least: The least that it should be; None if there is no such aim.
+        most: The most that it should be; None if there is no such aim.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    agents = {"small": _agent("small", small), "large": _agent("large", large)}
-    tasks = [_task(item) for item in items]
-    made: dict[str, list[ModelCall]] = {}
-    for name in calls:
-        role, style, source = _PLAN[name]
-        path = out / f"{name}.json"
-        if path.exists():
-            made[name] = json.loads(path.read_text())
-            continue
-        reasonings = [call["text"] for call in made[source]] if source else [""] * len(tasks)
-        made[name] = _answers(agents[role], style, tasks, reasonings)
-        write_whole(path, json.dumps(made[name], indent=0))
-        print(f"{name}: {len(tasks)} calls", flush=True)  # noqa: T201
+
+    name: str
+    estimate: Estimate
+    unit: str
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the value is within the aim; None without an aim or a value."""
+        value = self.estimate.value
+        if value is None or (self.least is None and self.most is None):
+            return None
+        return (self.least is None or value >= self.least) and (
+            self.most is None or value <= self.most
+        )
+
+    @property
+    def aim(self) -> str:
+        """The aim in words; empty if there is none."""
+        if self.least is not None and self.most is not None:
+            return f"{self.least:g} to {self.most:g}"
+        if self.least is not None:
+            return f"at least {self.least:g}"
+        return "" if self.most is None else f"at most {self.most:g}"
+
+
+class Measured:
+    """What the strategies answered to a set of held-out questions.
+
+    Attributes:
+        right: By strategy, whether each question was answered right, in the questions' order.
+        routes: The cascade's route on each question.
+    """
+
+    def __init__(self, benchmark: Benchmark, results: Sequence[Result]) -> None:
+        """Grade every strategy's results.
+
+        Args:
+            benchmark: The questions.
+            results: A result for each question and strategy.
+        """
+        ids = [question.id for question in benchmark.questions]
+        self._kinds = [question.group["kind"] for question in benchmark.questions]
+        self._results = {(one["strategy"], one["id"]): one for one in results}
+        self._ids = ids
+        graded = {name: grades(benchmark, texts(results, name))["typed"] for name in STRATEGIES}
+        self.right = {name: [graded[name].get(one, 0) == 1 for one in ids] for name in STRATEGIES}
+        self.routes = [self._results["mai", one]["route"] for one in ids]
+
+    def figures(self) -> list[Figure]:
+        """Return what a pair must show for the cascade to be worth its while."""
+        right, mai = self.right, self.right["mai"]
+        direct = [route == "direct" for route in self.routes]
+        transferred = [route == "transferred" for route in self.routes]
+        agreed = zip(direct, mai, strict=True)
+        wrong = [not hit for hit in right["small_reason"]]
+        transfer = right["full_transfer"]
+        spoiled = [not hit for hit in _where(transfer, right["small_reason"])]
+        return [
+            self._gain("large_reason", "large_direct", 10),
+            self._gain("small_reason", "small_direct", 15),
+            self._gain("mai", "large_reason", -1),
+            self._gain("mai", "large_direct", 8),
+            self._gain("mai", "small_reason", 2),
+            _share("direct answers agree", direct, 50, 80),
+            _share("right where they agree", _where(mai, direct), 97),
+            _share("route reasoned", [route == "reasoned" for route in self.routes]),
+            _share("route transferred", transferred, 5, 20),
+            self._gain("mai", "large_direct", 15, transferred, " where transferred"),
+            _share("wrong reasonings repaired by transfer", _where(transfer, wrong), 50),
+            _share("right reasonings spoiled by transfer", spoiled, None, 3),
+            _share("same wrong direct answer of both", [a and not b for a, b in agreed]),
+        ]
+
+    def accuracies(self) -> list[tuple[str, Estimate, Estimate]]:
+        """Return each strategy's share of right answers and mean output tokens per question."""
+        return [
+            (name, _scaled(proportion(hits)), mean([self._tokens(name, one) for one in self._ids]))
+            for name, hits in self.right.items()
+        ]
+
+    def by_kind(self) -> dict[str, dict[str, float]]:
+        """Return the shares of right answers in percent, by kind of question and strategy."""
+        return {
+            kind: {
+                name: 100 * sum(hits) / len(hits)
+                for name in _COMPARED
+                if (hits := _where(self.right[name], [one == kind for one in self._kinds]))
+            }
+            for kind in dict.fromkeys(self._kinds)
+        }
+
+    def _gain(
+        self,
+        first: str,
+        second: str,
+        least: float,
+        chosen: Sequence[bool] | None = None,
+        where: str = "",
+    ) -> Figure:
+        pairs = list(zip(self.right[first], self.right[second], strict=True))
+        kept = pairs if chosen is None else _where(pairs, chosen)
+        found = paired_difference([float(a) - float(b) for a, b in kept])
+        return Figure(f"{first} - {second}{where}", _scaled(found), "points", least)
+
+    def _tokens(self, strategy: str, question: str) -> float:
+        calls = self._results[strategy, question]["calls"]
+        return float(sum(call["output_tokens"] or 0 for call in calls))
+
+
+def timed_figures(folder: Path) -> list[Figure]:
+    """Return how the cascade's time compares, as timed runs in `folder` measured it; if any did."""
+    path = folder / TIMED_FILE
+    if not path.exists():
+        return []
+    seconds: dict[str, dict[str, float]] = {}
+    for line in map(json.loads, path.read_text().splitlines()):
+        seconds.setdefault(line["strategy"], {})[line["id"]] = line["seconds"]
+    mai = seconds.pop("mai", {})
     return [
-        Answered(item, {name: made[name][index] for name in made})
-        for index, item in enumerate(items)
+        Figure(
+            f"time of mai over {name}",
+            ratio([mai[one] for one in own], list(own.values())),
+            "times",
+            None,
+            0.6 if name in ("large_reason", "full_transfer") else None,
+        )
+        for name, own in seconds.items()
+        if set(own) <= set(mai)
     ]
 
 
-def claim(out: Path, small: Path, large: Path, count: int, seed: int) -> None:
-    """Note in `out` what is measured there, so that no calls of another pair or set are mixed in.
-
-    Raises:
-        SystemExit: The folder holds the calls of something else.
-    """
-    weights = [
-        hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
-        for checkpoint in (small, large)
+def markdown(measured: Measured, figures: Sequence[Figure]) -> str:
+    """Return the tables of `demo/README.md`: figures and aims, strategies, kinds of questions."""
+    rows = [
+        (
+            figure.name,
+            _shown(figure.estimate, figure.unit),
+            _interval(figure.estimate),
+            figure.aim,
+            {True: "yes", False: "**no**", None: ""}[figure.met],
+        )
+        for figure in figures
     ]
-    wanted = {"weights": weights, "count": count, "seed": seed}
-    path = out / "measured.json"
-    if path.exists() and json.loads(path.read_text()) != wanted:
-        raise SystemExit(
-            f"{out} holds the calls of another pair, count or seed; name a new folder."
-        )
-    write_whole(path, json.dumps(wanted, indent=1))
-
-
-def prove(small: Path, large: Path, answered: Sequence[Answered]) -> None:
-    """Run questions through the graph and hold its answers and routes against the figures'.
-
-    Raises:
-        RuntimeError: The graph answered another way.
-    """
-    mai = create_mai(_model(small), _model(large), prompts="demo")
-    for one in answered:
-        result = mai.invoke(_graph_input(one.item))
-        expected = one.calls[one.cascade()]["answer"]
-        if (result["route"], result["answer"]) != (one.route(), expected):
-            raise RuntimeError(
-                f"question {one.item.number}: the graph gives {result['answer']!r} by route "
-                f"{result['route']}, the recorded calls {expected!r} by {one.route()}"
-            )
-
-
-def markdown(answered: Sequence[Answered], aims: Sequence[Figure], rates: Sequence[Figure]) -> str:
-    """The figures as Markdown tables.
-
-    Args:
-        answered: The questions with their calls.
-        aims: What `targets` says of them.
-        rates: What `accuracies` says of them.
-    """
-    lines = ["| what | value | 95% interval | target | met |", "|---|---|---|---|---|"]
-    for figure in aims:
-        met = {True: "yes", False: "**no**", None: ""}[figure.met]
-        lines.append(
-            f"| {figure.name} | {_value(figure)} | {_interval(figure)} | {figure.target} | {met} |"
-        )
-    lines += ["", "| call | right | 95% interval | output tokens |", "|---|---|---|---|"]
-    for figure in rates:
-        lines.append(
-            f"| {figure.name} | {_value(figure)} | {_interval(figure)} | "
-            f"{_tokens(answered, figure.name)} |"
-        )
-    kinds = by_kind(answered)
-    names = [
-        "small_direct",
-        "small_reason",
-        "large_direct",
-        "large_reason",
-        "large_transfer",
-        "mai",
+    strategies = [
+        (name, _shown(found, "%"), _interval(found), f"{tokens.value:.1f}")
+        for name, found, tokens in measured.accuracies()
     ]
-    lines += ["", f"| kind | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    for kind, figures in kinds.items():
-        shown = {figure.name: f"{figure.value:.1f}" for figure in figures}
-        lines.append(f"| {kind} | {' | '.join(shown[name] for name in names)} |")
-    return "\n".join(lines) + "\n"
-
-
-_PLAN: dict[str, tuple[str, PromptStyle, str | None]] = {
-    "small_direct": ("small", "direct", None),
-    "small_explain": ("small", "explain", None),
-    "small_reason": ("small", "reason", None),
-    "large_direct": ("large", "direct", None),
-    "large_explain": ("large", "explain", None),
-    "large_reason": ("large", "reason", None),
-    "small_transfer": ("small", "transfer", "small_reason"),
-    "large_two_stage": ("large", "transfer", "large_reason"),
-    "large_transfer": ("large", "transfer", "small_reason"),
-}
-
-
-def _agent(role: Literal["small", "large"], checkpoint: Path) -> Agent:
-    return Agent(role, _model(checkpoint), load_prompts("demo"))
-
-
-def _model(checkpoint: Path) -> ChatTransformers:
-    return ChatTransformers(model=str(checkpoint), dtype="float32", device="cpu", batch_size=_BATCH)
-
-
-def _task(item: HeldOut) -> Task:
-    return read_task(_graph_input(item))
-
-
-def _graph_input(item: HeldOut) -> Any:
-    question = item.question
-    return {
-        "question": question.text,
-        "images": [item.image],
-        "choices": list(question.choices),
-        "answer_type": question.answer_type,
-    }
-
-
-def _answers(
-    agent: Agent, style: PromptStyle, tasks: Sequence[Task], reasonings: Sequence[str]
-) -> list[ModelCall]:
-    # Prompts of one length together: less is computed for padding.
-    order = sorted(range(len(tasks)), key=lambda k: (len(reasonings[k]), len(tasks[k]["question"])))
-    calls: dict[int, ModelCall] = {}
-    for start in range(0, len(order), _BATCH):
-        batch = order[start : start + _BATCH]
-        requests = [agent_request(agent, style, tasks[k], reasonings[k]) for k in batch]
-        replies: list[AIMessage] = agent.model.batch(
-            [request.messages for request in requests], max_tokens=requests[0].max_tokens
-        )
-        for k, message in zip(batch, replies, strict=True):
-            seconds = float(message.response_metadata["seconds"])
-            calls[k] = record(agent.role, style, Reply.read(message, seconds), tasks[k])
-    return [calls[k] for k in range(len(tasks))]
-
-
-def _value(figure: Figure) -> str:
-    return f"{figure.value:.1f} {figure.unit}" + (
-        f" of {figure.questions}" if figure.unit == "%" else ""
+    kinds = [
+        (kind, *(f"{own[name]:.1f}" for name in _COMPARED))
+        for kind, own in measured.by_kind().items()
+    ]
+    return "\n".join(
+        [
+            *_table(("figure", "measured", "95% interval", "aim", "met"), rows),
+            "",
+            *_table(("strategy", "right", "95% interval", "output tokens"), strategies),
+            "",
+            *_table(("kind", *_COMPARED), kinds),
+            "",
+        ]
     )
 
 
-def _interval(figure: Figure) -> str:
-    return "" if figure.low == figure.high else f"{figure.low:.1f} to {figure.high:.1f}"
+def _where(values: Sequence[_Value], chosen: Sequence[bool]) -> list[_Value]:
+    return [value for value, take in zip(values, chosen, strict=True) if take]
 
 
-def _tokens(answered: Sequence[Answered], name: str) -> str:
-    if name not in CALLS:
-        return ""
-    lengths = [one.calls[name]["output_tokens"] or 0 for one in answered]
-    return f"{sum(lengths) / len(lengths):.1f}"
+def _share(
+    name: str, hits: Sequence[bool], least: float | None = None, most: float | None = None
+) -> Figure:
+    return Figure(name, _scaled(proportion(hits)), "%", least, most)
+
+
+def _scaled(found: Estimate) -> Estimate:
+    value, low, high = (
+        None if one is None else 100 * one for one in (found.value, found.low, found.high)
+    )
+    return replace(found, value=value, low=low, high=high)
+
+
+def _shown(found: Estimate, unit: str) -> str:
+    if found.value is None:
+        return "none"
+    if unit == "times":
+        return f"{found.value:.2f} times"
+    return f"{found.value:.1f} {unit}" + (f" of {found.questions}" if unit == "%" else "")
+
+
+def _interval(found: Estimate) -> str:
+    return "" if found.low is None else f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
 
 
 def main() -> None:
-    """The command line."""
-    here = Path(__file__).parent / "weights"
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m langgraph_mai.demo.evaluation")
-    parser.add_argument("--small", type=Path, default=here / "small")
-    parser.add_argument("--large", type=Path, default=here / "large")
+    parser.add_argument("--pair", default="demo", help="a pair's name or file")
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=REPORT_SEED)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     options = parser.parse_args()
-    claim(options.out, options.small, options.large, options.count, options.seed)
-    items = held_out(options.out / "pictures", options.count, options.seed)
-    answered = evaluate(options.small, options.large, items, options.out / "calls")
-    prove(options.small, options.large, answered[:_PROVEN])
-    aims, rates = targets(answered), accuracies(answered)
-    table = markdown(answered, aims, rates)
+    benchmark = load_shapes(options.count, options.out, options.seed)
+    pair = load_pair(options.pair)
+    found = evaluate(benchmark, pair, STRATEGIES, options.out, concurrency=64)
+    measured = Measured(benchmark, found.results)
+    figures = [*measured.figures(), *timed_figures(options.out)]
+    table = markdown(measured, figures)
     write_whole(options.out / "figures.md", table)
-    figures = [asdict(figure) for figure in [*aims, *rates]]
-    write_whole(options.out / "figures.json", json.dumps(figures, indent=1))
+    write_whole(
+        options.out / "figures.json", json.dumps([asdict(one) for one in figures], indent=1)
+    )
     print(table)  # noqa: T201
 
 

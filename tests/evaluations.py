@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from langgraph_mai.benchmarks.evaluation.call_store import CallStore
+from langgraph_mai.benchmarks.evaluation.store import EvaluationStore
 from langgraph_mai.tools.cli import app
 
 FAST = ("--strategy", "mai", "--strategy", "large_direct")
@@ -24,8 +24,8 @@ def evaluated(folder: Path, *words: str) -> dict:
 
 
 def stored_calls(folder: Path) -> int:
-    with CallStore(folder) as store:
-        return sum(store.count_calls().values())
+    with EvaluationStore(folder) as store:
+        return store.count()
 
 
 def results(folder: Path) -> list[dict]:

@@ -1,12 +1,14 @@
 """docs/architecture.md against the package: every module has its line, and imports go one way."""
 
 import ast
+import re
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 import langgraph_mai
+from langgraph_mai import create_mai, load_pair
 
 ROOT = Path(langgraph_mai.__file__).parent
 BELOW = {
@@ -60,3 +62,11 @@ def test_every_module_has_its_line_and_every_line_its_module():
     there = demo | {module.name for module in MODULES} | {"__init__.py", "__main__.py"}
     told = {name.rpartition("/")[2] for name in known if name.endswith(".py")}
     assert told - there == set()
+
+
+def test_the_drawn_graph_is_the_graph():
+    pair = load_pair("demo")
+    drawn = create_mai(pair.small, pair.large, prompts=pair.prompts).get_graph().draw_mermaid()
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    edges = re.compile(r"^\s*(\w+) (-->|-\.->) (\w+);$", re.MULTILINE)
+    assert sorted(edges.findall(page)) == sorted(edges.findall(drawn))

@@ -284,7 +284,7 @@ def _time(
 
 
 def _failures(results: "Iterable[Result]") -> list[dict[str, Any]]:
-    return [{key: one[key] for key in ("id", "strategy", "error")} for one in results]  # type: ignore[literal-required]
+    return [{key: one[key] for key in ("id", "strategy", "error")} for one in results]
 
 
 def _replicas(

@@ -1,8 +1,10 @@
 """The agent's tool: it asks the cascade about images."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
+import PIL.Image
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
@@ -190,7 +192,7 @@ def _chosen(images: list[str] | None, state: object) -> list[_Image]:
 def _named(image: str, conversation: Sequence[_Image]) -> _Image:
     """Return a path or URL as it is, or the image of the conversation that a number names."""
     if not image.isdecimal():
-        return _Image({"type": "image", "image": image}, image)
+        return _own(image, "data")
     # Python reads no number of thousands of digits.
     number = int(image) if len(image) <= _MOST_DIGITS else None
     if number is None or not 0 < number <= len(conversation):
@@ -206,13 +208,18 @@ def _declared(state: object) -> list[_Image]:
     if not images:
         return []
     several = images if isinstance(images, list | tuple) else [images]
-    return [
-        _Image(
-            {"type": "image", "image": image},
-            f"images/{number}" if not isinstance(image, str) or image[:5] == "data:" else image,
-        )
-        for number, image in enumerate(several, start=1)
-    ]
+    return [_own(image, f"images/{number}") for number, image in enumerate(several, start=1)]
+
+
+def _own(image: Any, position: str) -> _Image:
+    """Return an image by its path or URL; where it is data, its position stands for it."""
+    if not isinstance(image, str | os.PathLike | bytes | PIL.Image.Image):
+        kind = type(image).__name__
+        raise MAIInputError(f"An image is a path, a URL, bytes or a PIL image, not {kind}.")
+    is_name = isinstance(image, os.PathLike) or (
+        isinstance(image, str) and image[:5].lower() != "data:"
+    )
+    return _Image({"type": "image", "image": image}, str(image) if is_name else position)
 
 
 def _messages(state: object) -> Sequence[BaseMessage]:

@@ -85,7 +85,10 @@ async def run_on_ray(
     with redirect_stdout(sys.stderr):
         joined = await asyncio.to_thread(_join, replicas)
         try:
-            rows = [asdict(work) | {"calls": store.calls_of(work.key)} for work in works]
+            rows = [
+                {"number": number, "work": asdict(work), "calls": store.calls_of(work.content)}
+                for number, work in enumerate(works)
+            ]
             arguments = {
                 "pair": replicas.pair,
                 "models": models,
@@ -97,7 +100,7 @@ async def run_on_ray(
             while (answer := await asyncio.to_thread(next, answers, None)) is not None:
                 if "error" in answer:
                     raise ConfigError(answer["error"])
-                yield Done(**answer)
+                yield Done(works[answer["number"]], answer["results"], answer["calls"])
         finally:
             if joined:
                 await asyncio.to_thread(_leave)
@@ -149,20 +152,20 @@ class Replica:
         """Run a question's strategies, and return their results and the calls that are new."""
         if self._error:
             return {"done": json.dumps({"error": self._error})}
-        fields = json.loads(row["work"])
-        known = fields.pop("calls")
-        work = Work(**fields)
+        given = json.loads(row["given"])
+        work, known = Work(**given["work"]), given["calls"]
         work.given["images"] = [await self._image(one) for one in work.given["images"]]
-        self._calls.add_calls(work.key, known)
+        self._calls.add_calls(work.content, known)
 
         async def run(strategy: str) -> Any:
             async with self._running:
                 return await self._graphs.run(work, strategy)
 
         results = await asyncio.gather(*map(run, work.strategies))
-        calls = self._calls.take_calls(work.key)
+        calls = self._calls.take_calls(work.content)
         new = {key: value for key, value in calls.items() if key not in known}
-        return {"done": json.dumps({"key": work.key, "results": results, "calls": new})}
+        done = {"number": given["number"], "results": results, "calls": new}
+        return {"done": json.dumps(done)}
 
     async def _image(self, reference: str) -> str:
         """Return an image of the driver's as a data URI; one that it cannot read, as it is."""
@@ -189,14 +192,14 @@ def _answers(
     # it is told that they are small.
     context.target_max_block_size = _BLOCK_BYTES
     images: dict[str, Any] = {}
-    for name in dict.fromkeys(image for row in rows for image in row["given"]["images"]):
+    for name in dict.fromkeys(image for row in rows for image in row["work"]["given"]["images"]):
         with suppress(ImageError):  # the run itself says what is wrong
             images[name] = ray.put(read_reference(name, allow_fetch=False))
     replica: Any = Replica  # Ray's types know no classes with an asynchronous call
 
     # A question is a block, so that its answer comes when it is there.
     answers = ray.data.from_items(
-        [{"work": json.dumps(row)} for row in rows], override_num_blocks=len(rows)
+        [{"given": json.dumps(row)} for row in rows], override_num_blocks=len(rows)
     ).map(
         replica,
         fn_constructor_kwargs={**arguments, "images": images},

@@ -29,7 +29,7 @@ from .results import (
     question_record,
     summarize,
 )
-from .store import EvaluationStore, current_question, question_key
+from .store import EvaluationStore, current_question, question_content, question_key
 from .variants import strategy_graph, with_sweep
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ class Pace:
     @property
     def rate(self) -> float:
         """Fresh results per second, since the first one."""
+        if self.fresh < 2:
+            return 0.0
         seconds = time.monotonic() - self._first
-        return (self.fresh - 1) / seconds if self.fresh > 1 and seconds else 0.0
+        return (self.fresh - 1) / seconds if seconds else 0.0
 
     @property
     def seconds_left(self) -> float | None:
@@ -78,13 +80,15 @@ class Work:
     """A question, and the strategies that have no result on it yet.
 
     Attributes:
-        key: What results depend on, hashed.
+        key: What `question_key` says: what results depend on.
+        content: What `question_content` says: whose calls these are.
         question_id: Names the question; of equal ones, the first.
         given: The question, as graphs take it.
         strategies: Names of strategies.
     """
 
     key: str
+    content: str
     question_id: str
     given: MAIInput
     strategies: list[str]
@@ -95,12 +99,12 @@ class Done:
     """What came of some strategies of a question.
 
     Attributes:
-        key: The question's key.
+        work: What was to do.
         results: The results.
         calls: Calls that are not stored yet.
     """
 
-    key: str
+    work: Work
     results: list[Result]
     calls: Mapping[str, Value] = field(default_factory=dict)
 
@@ -134,7 +138,7 @@ class StrategyGraphs:
         return await asyncio.create_task(self._run(work, strategy))
 
     async def _run(self, work: Work, strategy: str) -> Result:
-        current_question.set(work.key)
+        current_question.set(work.content)
         return await answered(self._graphs[strategy], work.question_id, strategy, work.given)
 
 
@@ -156,7 +160,7 @@ async def run_here(
 
     async def work_on() -> None:
         for work, name in waiting:
-            done.put_nowait(Done(work.key, [await graphs.run(work, name)]))
+            done.put_nowait(Done(work, [await graphs.run(work, name)]))
 
     workers = [asyncio.create_task(work_on()) for _ in range(concurrency)]
     try:
@@ -275,7 +279,7 @@ async def run_strategies(
         StoreError: Answers cannot be stored any more; no call is made after the first such one.
     """
     names = list(dict.fromkeys([*strategies, *store.strategies()]))
-    same = await asyncio.to_thread(_distinct, questions)
+    same, contents = await asyncio.to_thread(_distinct, questions)
     pace, results = Pace(len(questions) * len(strategies)), []
 
     def keep(key: str, result: Result, *, fresh: bool) -> None:
@@ -294,30 +298,35 @@ async def run_strategies(
                 keep(key, result, fresh=False)
         missing = [name for name in strategies if known[name] is None]
         if missing:
-            works.append(Work(key, equal[0].id, graph_input(equal[0]), missing))
+            first = equal[0]
+            works.append(Work(key, contents[key], first.id, graph_input(first), missing))
     async with aclosing(engine(works)) as made:
         async for done in made:
-            store.add_calls(done.key, done.calls)
+            store.add_calls(done.work.content, done.calls)
             for result in done.results:
                 if store.problem is not None:  # to the run, this was a model that failed
                     raise store.problem
                 if result["error"] is None:
-                    store.add_result(done.key, result)
-                keep(done.key, result, fresh=True)
+                    store.add_result(done.work.key, result)
+                keep(done.work.key, result, fresh=True)
     place = {question.id: number for number, question in enumerate(questions)}
     return sorted(results, key=lambda one: (place[one["id"]], names.index(one["strategy"])))
 
 
-def _distinct(questions: Iterable[BenchmarkQuestion]) -> dict[str, list[BenchmarkQuestion]]:
-    """Return questions that are the same but for their ids, by their keys."""
+def _distinct(
+    questions: Iterable[BenchmarkQuestion],
+) -> tuple[dict[str, list[BenchmarkQuestion]], dict[str, str]]:
+    """Return questions that are the same but for their ids, and their contents, by their keys."""
     same: dict[str, list[BenchmarkQuestion]] = {}
+    contents: dict[str, str] = {}
     for question in questions:
         try:
-            key = question_key(question)
+            key, content = question_key(question), question_content(question)
         except ImageError:
-            key = f"unreadable {question.id}"  # the run itself says what is wrong
+            key = content = f"unreadable {question.id}"  # the run itself says what is wrong
         same.setdefault(key, []).append(question)
-    return same
+        contents[key] = content
+    return same, contents
 
 
 def _check_all_asked(folder: Path, benchmark: Benchmark) -> None:

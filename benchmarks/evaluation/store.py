@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from filelock import Timeout
 from typing_extensions import override
 
 from ...configs import ConfigError, PromptsConfig
@@ -20,12 +21,12 @@ from ...models.pairs import Pair
 from ...nodes.call_cache import CallCache, Value, model_identity
 from ..question import Benchmark, BenchmarkQuestion
 from ..records import holding
-from .results import Result, graph_input
+from .results import Result
 
 FILE_NAME = "calls.sqlite"
 
 current_question: ContextVar[str] = ContextVar("current_question", default="")
-"""The key of the question that a run is about; calls are stored as this question's."""
+"""What `question_content` says of the question that a run is about; calls are stored as its."""
 
 _CODE = ("answers", "nodes", "graph")
 
@@ -64,9 +65,6 @@ class QuestionCalls(CallCache):
 
     A call that failed is not made again as long as the object lives, so that all strategies of an
     evaluation see the same.
-
-    Attributes:
-        stored: Number of calls that were stored through this object.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -77,7 +75,6 @@ class QuestionCalls(CallCache):
         """
         super().__init__(path)
         self._failed: dict[str, Value] = {}
-        self.stored = 0
         self._database.executescript(_TABLES)
 
     @override
@@ -87,16 +84,22 @@ class QuestionCalls(CallCache):
             self._database.execute(
                 "INSERT OR IGNORE INTO question_calls VALUES (?, ?)", [key, current_question.get()]
             )
-        self.stored += 1
 
     @override
     async def acall(self, key: str, make: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
-        if key in self._failed:
-            return self._failed[key], True
-        value, cached = await super().acall(key, make)
-        if value.get("error"):
-            self._failed[key] = value
-        return value, cached
+        made = False
+
+        async def make_once() -> Value:
+            nonlocal made
+            if key not in self._failed:
+                made, value = True, await make()
+                if not value.get("error"):
+                    return value
+                self._failed[key] = value
+            return self._failed[key]
+
+        value, cached = await super().acall(key, make_once)
+        return value, cached or not made
 
     def calls_of(self, question: str) -> dict[str, Value]:
         """Return the stored calls of a question, by their keys."""
@@ -149,7 +152,12 @@ class EvaluationStore(QuestionCalls):
         self.problem: StoreError | None = None
         self._file = folder / FILE_NAME
         with ExitStack() as stack:
-            stack.enter_context(holding(folder, "mai evaluate"))
+            try:
+                stack.enter_context(holding(folder, "mai evaluate"))
+            except ConfigError as error:
+                if isinstance(error.__cause__, Timeout):
+                    raise StoreError(_PROBLEMS["BUSY"].format(folder=str(folder))) from error
+                raise
             try:
                 super().__init__(self._file)
                 # May it be written?
@@ -157,6 +165,7 @@ class EvaluationStore(QuestionCalls):
             except sqlite3.Error as error:
                 raise _store_error(error, self._file) from error
             self._held = stack.pop_all()
+        self._count_before = self.count()
 
     def __enter__(self) -> Self:
         return self
@@ -178,6 +187,11 @@ class EvaluationStore(QuestionCalls):
     def put(self, key: str, value: Value) -> None:
         with self._checked():
             super().put(key, value)
+
+    @property
+    def stored(self) -> int:
+        """Number of calls that were stored since the store was opened."""
+        return self.count() - self._count_before
 
     def claim(
         self, benchmark: Benchmark, pair: Pair, prompts: PromptsConfig
@@ -287,17 +301,17 @@ def question_key(question: BenchmarkQuestion) -> str:
     Raises:
         ImageError: An image cannot be read.
     """
-    return _hashed([question_content(question), _code_hash()])
+    return _hashed([question_content(question), question.answer_type, _code_hash()])
 
 
 def question_content(question: BenchmarkQuestion) -> str:
-    """Return a hash of text, choices, type and images, but neither id nor answers.
+    """Return a hash of what models see of a question: text, choices and images.
 
     Raises:
         ImageError: An image cannot be read.
     """
-    content = {**graph_input(question), "images": [_content_hash(one) for one in question.images]}
-    return _hashed(content)
+    images = [_content_hash(one) for one in question.images]
+    return _hashed([question.question, question.choices, images])
 
 
 def _hashed(content: Any) -> str:

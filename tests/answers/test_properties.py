@@ -1,11 +1,8 @@
 """What holds for all outputs: parsing never fails, agreement is symmetric, dressing is nothing."""
 
 import string
-from dataclasses import replace
-from fractions import Fraction
 
-import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from langgraph_mai.answers import agree, infer_answer_type, parse, split_choices
@@ -34,10 +31,6 @@ QUESTIONS = st.sampled_from(
 WORDS = st.text(string.ascii_lowercase, min_size=4, max_size=8).filter(
     lambda word: parse(word, "short_text").value == word
 )
-
-
-PHONE = "What is the phone number?"
-SEPARATORS = st.sampled_from(["", " ", "-", "/"])
 
 
 def read(output, answer_type, question=""):
@@ -107,8 +100,9 @@ DRESSINGS = [
 ]
 
 
-@pytest.mark.parametrize("dressing", DRESSINGS)
+@settings(max_examples=400)
 @given(
+    st.sampled_from(DRESSINGS),
     st.one_of(
         st.tuples(st.just("yes_no"), st.sampled_from(["yes", "no", "Yes", "NO"])),
         st.tuples(st.just("choice"), st.sampled_from(["A", "b", "(C)", "D. no vehicle", *OPTIONS])),
@@ -116,7 +110,7 @@ DRESSINGS = [
         st.tuples(st.just("number"), st.integers(0, 10**5).map(lambda n: f"{n / 100}%")),
         st.tuples(st.just("short_text"), st.lists(WORDS, min_size=1, max_size=3).map(" ".join)),
         st.tuples(st.just("list"), st.lists(WORDS, min_size=1, max_size=4).map(", ".join)),
-    )
+    ),
 )
 def test_dressing_does_not_change_the_value(dressing, plain):
     answer_type, text = plain
@@ -132,28 +126,6 @@ def test_the_order_of_a_list_is_nothing(items, random):
     first, second = read(", ".join(items), "list"), read("; ".join(shuffled), "list")
     assert agree(first, second) == "agree"
     assert agree(first, read(", ".join([*items, items[0]]), "list")) == "disagree"
-
-
-@given(st.integers(0, 10**12), st.integers(0, 99))
-def test_number_formats_are_one_value(whole, cents):
-    value = float(f"{whole}.{cents:02}")
-    for text in (f"{whole}.{cents:02}", f"{whole:,}.{cents:02}", f"{whole:,}.{cents:02} kg"):
-        assert read(text, "number").value == value
-    european = f"{whole:,}".replace(",", ".") + f",{cents:02}"
-    assert read(european, "number").value in {value, None}
-
-
-@given(st.integers(-2100, 2100), st.integers(-2100, 2100))
-def test_whole_numbers_agree_only_with_themselves(a, b):
-    verdict = agree(read(str(a), "number"), read(str(b), "number"))
-    assert verdict == ("agree" if a == b else "disagree")
-
-
-@given(st.floats(0, 1e6), st.floats(0, 1e6))
-def test_agreeing_numbers_are_within_five_percent(a, b):
-    answers = read(f"{a:.4f}", "number"), read(f"{b:.1f}", "number")
-    if agree(*answers) == "agree":
-        assert answers[0].value == pytest.approx(answers[1].value, rel=0.0501)
 
 
 @given(OUTPUTS)
@@ -175,80 +147,6 @@ def test_listed_options_are_found(texts, form):
     assert split_choices(" ".join([question, *listed])) == (question, tuple(texts))
 
 
-DECIMALS = st.from_regex(r"-?(0|[1-9][0-9]{0,14})\.[0-9]{1,60}", fullmatch=True)
-FORMS = {
-    "{}": 1,
-    "{}%": 1,
-    "{} kg": 1,
-    "{} million": 10**6,
-    "{} trillion": 10**12,
-    "${}": 1,
-    "${}k": 1000,
-    "€{}m": 10**6,
-    "{}e12": 10**12,
-    "{}e-7": Fraction(1, 10**7),
-}
-
-
-@given(DECIMALS, st.sampled_from(sorted(FORMS)))
-def test_all_digits_that_were_written_are_shown(text, form):
-    unsigned = text.removeprefix("-")
-    answer = parse(text[: -len(unsigned)] + form.format(unsigned), "number")
-    digits = answer.shown.translate(dict.fromkeys(map(ord, "$€%kg ")))
-    assert Fraction(digits) == Fraction(text) * FORMS[form]
-    decimals = digits.partition("e")[0]
-    assert digits == "0" or "." not in decimals or not decimals.endswith("0")
-
-
-@given(DECIMALS.filter(lambda text: 0 < abs(float(text)) < 1))
-def test_a_share_is_shown_with_all_its_digits(text):
-    shown = parse(text, "number", question="What percentage is red?").shown
-    assert Fraction(shown.removesuffix("%")) == 100 * Fraction(text)
-
-
-@given(DECIMALS, DECIMALS)
-def test_digits_that_a_float_does_not_hold_change_no_agreement(a, b):
-    first, second = parse(a, "number"), parse(b, "number")
-    assert first == replace(first, exact=None)
-    assert agree(first, second) == agree(*(replace(one, exact=None) for one in (first, second)))
-    longer = f"{a}{'0' * 20}1"
-    assert agree(first, parse(longer, "number")) == "agree"
-
-
-@given(st.from_regex(r"[0-9]{1,25}", fullmatch=True), st.from_regex(r"[0-9]{1,25}", fullmatch=True))
-def test_digits_that_name_agree_only_as_written_and_are_shown_as_written(a, b):
-    assert verdict("short_text", a, b, PHONE) == ("agree" if a == b else "disagree")
-    assert parse(a, "short_text", question=PHONE).shown == a
-
-
-@given(st.from_regex(r"[0-9]{1,25}", fullmatch=True), st.from_regex(r"[0-9]{1,25}", fullmatch=True))
-def test_whole_numbers_of_any_length_agree_only_with_themselves(a, b):
-    assume(a != b)
-    assert verdict("short_text", a, b) == "disagree"
-    assert verdict("number", a, b) in {"disagree", "abstain"}
-
-
-@given(st.from_regex(r"-?[0-9]{1,25}(\.[0-9]{1,60})?", fullmatch=True))
-def test_no_digits_are_shown_that_were_not_written(text):
-    shown = parse(text, "number").shown
-    assert text.startswith(shown) or (float(text) == 0 and shown == "0")
-
-
-@given(
-    st.from_regex(r"[A-Z]{1,4}", fullmatch=True).filter(
-        lambda letters: parse(f"5 {letters}", "number").unit == ""
-    ),
-    SEPARATORS,
-    st.integers(10, 9999).map(str),
-    st.booleans(),
-)
-def test_letters_beside_digits_leave_no_quantity(letters, separator, digits, first):
-    assume(letters not in {"K", "T", "MN", "BN", "TN", "USD", "EUR", "GBP", "INR", "RS", "MLN"})
-    assume(letters not in {"E", "MIO"})
-    code = letters + separator + digits if first else digits + separator.strip("/-") + letters
-    assert parse(code, "number").value is None
-
-
 @given(
     st.lists(
         st.sampled_from(["dog", "cat", "red", "blue", "left", "near", "under", "big"]),
@@ -260,88 +158,3 @@ def test_free_texts_with_two_words_swapped_disagree(words):
     swapped = [words[-1], *words[1:-1], words[0]]
     assert verdict("free_text", " ".join(words), " ".join(swapped)) == "disagree"
     assert verdict("free_text", " ".join(words), " ".join(words)) == "agree"
-
-
-# Outputs of 50 kB, as models write them when they loop; a slow pattern would not finish.
-LENGTH = 50_000
-LOOP_OPTIONS = ["red car", "blue car", "the blue car is here", "no vehicle"]
-LOOPS = [
-    "The image shows a kitchen counter. ",
-    "Wait, it is 3. ",
-    "Answer: ",
-    "Answer: B\n",
-    "the answer is ",
-    "if the answer is ",
-    "<think>",
-    "<think>a</think>",
-    "<answer>",
-    '{"answer": ',
-    "\\boxed{",
-    "\\frac{1",
-    "Explanation: a\n",
-    "A ",
-    "B, ",
-    'A " "',
-    "option ",
-    "yes ",
-    "yes no ",
-    "not ",
-    "no ",
-    "with no ",
-    "there is ",
-    "I cannot ",
-    "the blue car ",
-    "one ",
-    "one and ",
-    "hundred ",
-    "is 3 ",
-    "1 234 ",
-    "1,234,",
-    "1.234.",
-    "1/",
-    "1e",
-    "1\u00d710^",
-    "a=",
-    "(3) 4 ",
-    '{"answer": [',
-    "{'answer': \"",
-    "9",
-    "$",
-    "*",
-    "_",
-    "(",
-    '"',
-    "\\",
-    "\n",
-    " ",
-    ". ",
-    "没有",
-    "不是",
-    "A/B ",
-    "BA 117 ",
-    "(5) 1-2 ",
-    "no, wait ",
-    "oh, hmm, ",
-    "is missing ",
-    "> ",
-    "No. ",
-]
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize(
-    "answer_type", ["yes_no", "choice", "number", "short_text", "list", "free_text"]
-)
-def test_loops_are_read(answer_type, loop):
-    output = loop * (LENGTH // len(loop))
-    choices = LOOP_OPTIONS if answer_type == "choice" else ()
-    answer = parse(output, answer_type, choices, "How many red cars are there?")
-    assert agree(answer, answer) == ("abstain" if answer.value is None else "agree")
-
-
-@pytest.mark.parametrize("answer_type", ["yes_no", "choice", "number", "short_text"])
-def test_a_loop_before_the_answer_does_not_hide_it(answer_type):
-    answer = {"yes_no": "yes", "choice": "B", "number": "12", "short_text": "Japan"}[answer_type]
-    output = "I look at the picture once more. " * 3000 + f"\nAnswer: {answer}"
-    read = parse(output, answer_type, LOOP_OPTIONS if answer_type == "choice" else ())
-    assert agree(read, parse(answer, answer_type)) == "agree"

@@ -104,7 +104,7 @@ def test_questions_of_ones_own(write, tmp_path):
         ('{"question": 1' + "0" * 5_000 + "}", "it is not JSON: "),
     ],
 )
-def test_a_fault_is_named_with_its_line_and_key(write, line, message):
+def test_an_error_is_named_with_its_line_and_key(write, line, message):
     path = write(PLAIN, "", line)
     with pytest.raises(DataError) as raised:
         load(path)
@@ -148,7 +148,7 @@ def test_another_encoding_is_named_with_its_line(write, encoding, said):
     assert said in str(raised.value)
 
 
-def test_faults_come_together(write):
+def test_errors_come_together(write):
     path = write(PLAIN, "{", *[{**PLAIN, "answers": 3}] * 12)
     with pytest.raises(DataError) as raised:
         load(path)

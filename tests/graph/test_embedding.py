@@ -1,3 +1,4 @@
+import asyncio
 import operator
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from langgraph.types import Command, Send, interrupt
 from PIL import Image
 from typing_extensions import TypedDict
 
-from langgraph_mai import MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
+from langgraph_mai import MAIError, MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
 
 
 class Parent(TypedDict, total=False):
@@ -177,3 +178,36 @@ def test_a_graph_that_interrupts_before_it_declares_the_question_itself():
     compiled.invoke({"question": "Is it red?"}, THREAD)
     compiled.invoke(Command(resume=["yes", "no"]), THREAD)
     assert asked_by(small) == "Is it red?\nA. yes\nB. no"
+
+
+def test_many_questions_by_abatch_or_send():
+    """The recipe of docs/embedding.md; a question that fails costs no other one's answer."""
+    small, large = models("direct")
+    inner = create_mai(small, large, prompts=PROMPTS)
+
+    class Many(TypedDict, total=False):
+        questions: list[MAIInput]
+        answers: Annotated[list[Any], operator.add]
+
+    async def answer(item: dict[str, Any]) -> Many:
+        try:
+            result = await inner.ainvoke(item["asked"])
+        except (MAIError, MAIInputError) as error:
+            result = {"error": str(error)}
+        return {"answers": [result]}
+
+    graph = StateGraph(Many)
+    graph.add_node("answer", answer)
+    graph.add_conditional_edges(
+        START,
+        lambda state: [Send("answer", {"asked": one}) for one in state["questions"]],
+        ["answer"],
+    )
+    questions = [{"question": "Is it red?"}, {"question": " "}, {"question": "Is it round?"}]
+    limits = {"max_concurrency": 2}
+    results = asyncio.run(graph.compile().ainvoke({"questions": questions}, limits))["answers"]
+    assert [result.get("answer") for result in results] == ["yes", None, "yes"]
+    assert "question is empty" in results[1]["error"]
+
+    batch = asyncio.run(inner.abatch(questions, limits, return_exceptions=True))
+    assert [isinstance(result, MAIInputError) for result in batch] == [False, True, False]

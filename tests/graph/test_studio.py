@@ -90,11 +90,11 @@ async def assistants(client):
     return {one["graph_id"]: one for one in await client.assistants.search()}
 
 
-async def test_three_graphs_are_shown_each_with_a_description(assistants):
+async def test_both_graphs_are_shown_each_with_a_description(assistants):
     assert {name: one["description"] for name, one in assistants.items()} == {
         name: graph["description"] for name, graph in CONFIG["graphs"].items()
     }
-    assert set(assistants) == {"mai", "mai_batch", "agent"}
+    assert set(assistants) == {"mai", "agent"}
 
 
 async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
@@ -107,7 +107,6 @@ async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
         assert all(setting["description"] for setting in settings.values())
         assert schemas["output_schema"]["properties"]
     assert set(fields["mai"]) == {"messages", "question", "images", "choices", "answer_type"}
-    assert set(fields["mai_batch"]) == {"questions"}
     assert set(fields["agent"]) == {"messages", "images"}
     for name in ("question", "images", "choices", "answer_type"):
         assert fields["mai"][name]["description"]
@@ -115,17 +114,6 @@ async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
     for name in ("mai", "agent"):
         assert "path or an http(s) URL" in fields[name]["images"]["description"]
         assert fields[name]["images"]["items"] == {"type": "string"}
-
-
-async def test_what_the_form_shows_as_an_example_can_be_run(client, assistants):
-    schemas = await client.assistants.get_schemas(assistants["mai_batch"]["assistant_id"])
-    (example,) = schemas["input_schema"]["properties"]["questions"]["examples"]
-    questions = [
-        {**asked, "images": [str(ROOT / image) for image in asked["images"]]} for asked in example
-    ]
-    result = await client.runs.wait(None, "mai_batch", input={"questions": questions})
-    assert [answer["error"] for answer in result["answers"]] == [None, None]
-    assert [answer["route"] for answer in result["answers"]] == ["direct", "reasoned"]
 
 
 STEPS = {
@@ -144,8 +132,6 @@ async def test_the_drawing_shows_every_node_and_edge(client, assistants):
     drawn = await client.assistants.get_graph(assistants["mai"]["assistant_id"])
     assert {node["id"] for node in drawn["nodes"]} == STEPS | {"__start__", "__end__"}
     assert len(drawn["edges"]) == 12
-    batch = await client.assistants.get_graph(assistants["mai_batch"]["assistant_id"], xray=True)
-    assert {f"ask:{step}" for step in STEPS} < {node["id"] for node in batch["nodes"]}
     agent = await client.assistants.get_graph(assistants["agent"]["assistant_id"])
     assert {(edge["source"], edge["target"]) for edge in agent["edges"]} == {
         ("__start__", "model"),
@@ -168,7 +154,7 @@ async def test_settings_reach_a_run(client):
     assert (reasoned["output_tokens"], reasoned["cut"]) == (5, "length")
 
 
-@pytest.mark.parametrize("graph", ["mai", "mai_batch", "agent"])
+@pytest.mark.parametrize("graph", ["mai", "agent"])
 async def test_every_setting_can_be_given_to_every_graph(client, graph):
     context = {
         "transfer": "full",
@@ -183,15 +169,13 @@ async def test_every_setting_can_be_given_to_every_graph(client, graph):
     content = {"type": "human", "content": HIGHEST["question"]}
     given = {
         "mai": HIGHEST,
-        "mai_batch": {"questions": [HIGHEST]},
         "agent": {"messages": [content], "images": HIGHEST["images"]},
     }
     result = await client.runs.wait(None, graph, input=given[graph], context=context)
     if graph == "agent":
         assert result["messages"][-1]["content"].startswith("answer: ")
     else:
-        answer = result["answers"][0] if graph == "mai_batch" else result
-        assert {call["kind"] for call in answer["calls"]} == {"short_text"}
+        assert {call["kind"] for call in result["calls"]} == {"short_text"}
 
 
 async def test_a_wrong_input_or_setting_says_what_is_wrong(client):
@@ -226,7 +210,7 @@ async def test_a_thread_keeps_its_state_and_history(client):
     values = (await client.threads.get_state(thread))["values"]
     assert (values["route"], len(values["messages"])) == ("direct", 2)
     assert values["task"]["question"] == HIGHEST["question"]
-    assert values["small_reason"] is None
+    assert values.get("small_reason") is None
     history = await client.threads.get_history(thread, limit=50)
     assert any("reasoning_transfer" in state["next"] for state in history)
 
@@ -274,10 +258,7 @@ async def test_two_runs_at_once(client):
 
     async def watch(name):
         nonlocal order
-        questions = [SQUARES] * 4
-        async for _ in client.runs.stream(
-            None, "mai_batch", input={"questions": questions}, stream_mode="tasks"
-        ):
+        async for _ in client.runs.stream(None, "mai", input=SQUARES, stream_mode="tasks"):
             order += [name]
 
     await asyncio.gather(watch("a"), watch("b"))
@@ -289,15 +270,12 @@ async def test_two_runs_at_once(client):
 async def test_it_answers_health_checks_while_models_compute(client, server):
     """Every check is answered, and some while the run goes on."""
     answered = []
-    run = asyncio.create_task(
-        client.runs.wait(None, "mai_batch", input={"questions": [SQUARES] * 12})
-    )
+    run = asyncio.gather(*(client.runs.wait(None, "mai", input=SQUARES) for _ in range(12)))
     async with httpx.AsyncClient() as checks:
         while not run.done():
             answered.append((await checks.get(f"{server}/ok")).status_code)
             await asyncio.sleep(0.05)
-    result = await run
-    assert {answer["route"] for answer in result["answers"]} == {"transferred"}
+    assert {result["route"] for result in await run} == {"transferred"}
     assert len(answered) > 2
     assert set(answered) == {200}
 

@@ -18,7 +18,7 @@ from PIL import Image
 from langgraph_mai.models.capabilities import SupportsDraft
 from langgraph_mai.models.completion import Drafted
 from langgraph_mai.models.errors import ModelError
-from langgraph_mai.models.server_chat import ChatServer
+from langgraph_mai.models.server import ChatServer
 from langgraph_mai.models.transformers.chat import ChatTransformers
 from langgraph_mai.models.transformers.speculation import AHEAD, speculate
 

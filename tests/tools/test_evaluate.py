@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from evaluations import FAST, evaluated, mai, results, stored_calls
 
-from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME
+from langgraph_mai.benchmarks.evaluation.store import FILE_NAME
 
 MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
 
@@ -86,7 +86,7 @@ def test_again_it_makes_no_call_and_ends_with_the_same_results(eleven):
     said = json.loads(done.stdout)
     stored = sum(said["calls_stored"].values())
     assert said["calls_made"] == 0
-    assert done.stderr == f"{stored} calls already stored; going on.\n"
+    assert done.stderr == f"{stored} calls already stored; resuming.\n"
     assert results(eleven) == before
 
 
@@ -129,7 +129,7 @@ def test_another_pair_does_not_mix_into_a_folder(eleven, tmp_path):
     assert (eleven / "results.jsonl").read_bytes() == before
 
 
-def test_killed_in_the_middle_it_goes_on_and_ends_with_the_same_results(eleven, tmp_path):
+def test_killed_in_the_middle_it_resumes_and_ends_with_the_same_results(eleven, tmp_path):
     words = ("--limit", "11", "--strategy", "all")
     process = stop_in_the_middle(tmp_path, signal.SIGKILL, *words)
     process.communicate()
@@ -146,7 +146,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
     process = stop_in_the_middle(tmp_path, signal.SIGINT, "--limit", "300")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "What was answered is kept; the same command goes on from there." in err
+    assert "What was answered is kept; the same command continues from there." in err
     assert stored_calls(tmp_path) > 0
 
 

@@ -17,8 +17,8 @@ from evaluations import results, stored_calls
 from ray_process import ENVIRONMENT, ray_process
 from typer.testing import CliRunner
 
-from langgraph_mai.benchmarks.evaluation import ray_engine
-from langgraph_mai.benchmarks.evaluation.call_store import FILE_NAME
+from langgraph_mai.benchmarks.evaluation import ray as ray_engine
+from langgraph_mai.benchmarks.evaluation.store import FILE_NAME
 from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.tools.cli import app
 

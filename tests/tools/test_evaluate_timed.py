@@ -4,9 +4,7 @@ import json
 
 from evaluations import FAST, evaluated, mai, stored_calls
 
-from langgraph_mai import load_pair
-from langgraph_mai.benchmarks.datasets import load_benchmark
-from langgraph_mai.benchmarks.evaluation.evaluate import claimed
+from langgraph_mai.benchmarks.evaluation.store import EvaluationStore
 from langgraph_mai.benchmarks.report.decoding import METHODS
 
 
@@ -38,9 +36,7 @@ def test_timed_runs_make_every_call_and_store_none(tmp_path):
 
 
 def test_nothing_else_runs_in_a_folder_while_it_is_timed(tmp_path):
-    pair = load_pair()
-    shapes = load_benchmark("shapes", limit=1, folder=tmp_path)
-    with claimed(tmp_path, shapes, pair, pair.prompts):
+    with EvaluationStore(tmp_path):
         for more in ((), ("--timed",)):
             done = mai("evaluate", "shapes", "--limit", "1", "--out", str(tmp_path), *more)
             assert done.exit_code == 2

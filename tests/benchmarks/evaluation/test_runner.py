@@ -1,15 +1,20 @@
 import asyncio
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, AttentiveModel, models
 
-from langgraph_mai import create_strategy, load_pair
-from langgraph_mai.benchmarks.evaluation.call_store import CallStore
-from langgraph_mai.benchmarks.evaluation.results import failures, graph_input
-from langgraph_mai.benchmarks.evaluation.runner import Runner
-from langgraph_mai.benchmarks.evaluation.shared_calls import SharedCalls
-from langgraph_mai.benchmarks.evaluation.stored_model import StoredModel
+from langgraph_mai import Pair, create_strategy, load_pair
+from langgraph_mai.benchmarks.evaluation.results import failed_calls, failures, graph_input
+from langgraph_mai.benchmarks.evaluation.runner import (
+    Pace,
+    StrategyGraphs,
+    run_here,
+    run_strategies,
+)
+from langgraph_mai.benchmarks.evaluation.store import EvaluationStore
 from langgraph_mai.benchmarks.question import BenchmarkQuestion
 from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.demo.questions import KINDS
@@ -18,7 +23,7 @@ from langgraph_mai.graph import STRATEGIES
 
 @pytest.fixture
 def store(tmp_path):
-    with CallStore(tmp_path / "store") as opened:
+    with EvaluationStore(tmp_path / "store") as opened:
         yield opened
 
 
@@ -32,15 +37,19 @@ def question(number: int, text: str = "") -> BenchmarkQuestion:
     )
 
 
-def runner(store, small, large, strategies=STRATEGIES, prompts=PROMPTS, **options) -> Runner:
-    calls = SharedCalls(store)
-    stored = StoredModel(small, calls, "small"), StoredModel(large, calls, "large")
-    graphs = {name: create_strategy(name, *stored, prompts=prompts) for name in strategies}
-    return Runner(graphs, store, **options)
+async def run(store, small, large, questions, strategies=STRATEGIES, **options):
+    pair = Pair("fake", small, large, options.pop("prompts", PROMPTS))
+    graphs = StrategyGraphs(pair, strategies, pair.prompts, store)
+    engine = partial(run_here, graphs=graphs, concurrency=options.pop("concurrency", 8))
+    return await run_strategies(questions, strategies, store, engine, **options)
 
 
 def timeless(calls: list[dict]) -> list[dict]:
-    return [{**call, "seconds": 0, "cached_tokens": 0} for call in calls]
+    return [
+        {key: value for key, value in call.items() if key != "cached"}
+        | {"seconds": 0, "cached_tokens": 0}
+        for call in calls
+    ]
 
 
 async def test_strategies_over_stored_calls_are_the_graphs_themselves(store, tmp_path):
@@ -54,9 +63,9 @@ async def test_strategies_over_stored_calls_are_the_graphs_themselves(store, tmp
             choices=tuple(item.question.choices),
             answer_type=item.question.answer_type,
         )
-        for item in held_out(tmp_path / "pictures", 2 * len(KINDS), seed=808)
+        for item in held_out(tmp_path / "pictures", len(KINDS), seed=808)
     ]
-    results = await runner(store, pair.small, pair.large, prompts=pair.prompts).run(questions)
+    results = await run(store, pair.small, pair.large, questions, prompts=pair.prompts)
     assert failures(results) == []
     assert [(r["id"], r["strategy"]) for r in results] == [
         (q.id, name) for q in questions for name in STRATEGIES
@@ -78,7 +87,7 @@ async def test_strategies_over_stored_calls_are_the_graphs_themselves(store, tmp
 async def test_all_strategies_cost_each_distinct_call_once(store, route):
     small, large = models(route, delay=0.01)
     questions = [question(number) for number in range(5)]
-    results = await runner(store, small, large).run(questions)
+    results = await run(store, small, large, questions)
     assert len(results) == 5 * len(STRATEGIES)
     asked = Counter((call["style"], call["prompt"]) for call in small.calls)
     assert set(asked.values()) == {1}
@@ -93,28 +102,33 @@ async def test_all_strategies_cost_each_distinct_call_once(store, route):
 async def test_identical_questions_cost_one_call_and_have_a_result_each(store):
     small, large = models("direct")
     same = [question(number, "Is it red?") for number in range(6)]
-    results = await runner(store, small, large, ["mai"]).run([*same, question(7)])
+    results = await run(store, small, large, [*same, question(7)], ["mai"])
     assert [result["id"] for result in results] == [*(f"q{n}" for n in range(6)), "q7"]
     assert (small.styles, large.styles) == (["direct"] * 2, ["direct"] * 2)
 
 
 async def test_a_second_run_asks_only_what_is_new(store):
     small, large = models("direct")
-    first = await runner(store, small, large, ["mai"]).run([question(1), question(2)])
-    seen = []
-    second = await runner(
-        store, small, large, ["mai", "small_direct"], on_progress=seen.append
-    ).run([question(1), question(2), question(3)])
+    first = await run(store, small, large, [question(1), question(2)], ["mai"])
+    paces = []
+    second = await run(
+        store,
+        small,
+        large,
+        [question(1), question(2), question(3)],
+        ["mai", "small_direct"],
+        on_result=lambda pace, _: paces.append(replace(pace)),
+    )
     assert [r for r in second if r["strategy"] == "mai"][:2] == first
     assert len(small.calls) == len(large.calls) == 3
-    assert (seen[-1].done, seen[-1].total, seen[-1].fresh) == (6, 6, 4)
-    assert seen[-1].seconds_left == 0
+    assert (paces[-1].done, paces[-1].total, paces[-1].fresh) == (6, 6, 4)
+    assert paces[-1].seconds_left == 0
 
 
 async def test_strategies_of_former_runs_stay_among_the_results(store):
     small, large = models("direct")
-    await runner(store, small, large, ["mai"]).run([question(1)])
-    results = await runner(store, small, large, ["large_direct"]).run([question(1), question(2)])
+    await run(store, small, large, [question(1)], ["mai"])
+    results = await run(store, small, large, [question(1), question(2)], ["large_direct"])
     assert [(r["id"], r["strategy"]) for r in results] == [
         ("q1", "large_direct"),
         ("q1", "mai"),
@@ -122,7 +136,7 @@ async def test_strategies_of_former_runs_stay_among_the_results(store):
     ]
 
 
-async def test_failures_are_named_kept_apart_and_tried_again(store):
+async def test_failures_are_named_and_tried_again_by_the_next_evaluation(tmp_path):
     small, large = models("direct")
     broken = "Is number 2 red?"
 
@@ -130,26 +144,28 @@ async def test_failures_are_named_kept_apart_and_tried_again(store):
         return RuntimeError("no memory left") if broken in prompt else "yes"
 
     large.script["direct"] = answer
-    questions = [question(number) for number in range(4)]
-    seen = []
-    results = await runner(
-        store, small, large, ["mai", "large_direct"], on_progress=seen.append
-    ).run(questions)
+    questions, names, seen = [question(number) for number in range(4)], ["mai", "large_direct"], []
+    error = "The large model's direct call failed: no memory left."
+    with EvaluationStore(tmp_path) as store:
+        results = await run(
+            store, small, large, questions, names, on_result=lambda *one: seen.append(one)
+        )
     assert [(r["id"], r["strategy"], r["error"]) for r in failures(results)] == [
-        ("q2", name, "The large model's direct call failed: no memory left.")
-        for name in ("mai", "large_direct")
+        ("q2", name, error) for name in names
     ]
     assert len(seen) == len(results) == 8
-    assert len(store.failures()) == 1
-    broken = "nothing"
-    calls = len(large.calls)
-    again = await runner(store, small, large, ["mai", "large_direct"]).run(questions)
+    assert failed_calls(results) == [
+        {"id": "q2", "role": "large", "style": "direct", "error": error.rstrip(".")}
+    ]
+    calls, broken = len(large.calls), "nothing"
+    assert calls == 4  # the failed one was made once, for both strategies
+    with EvaluationStore(tmp_path) as store:
+        again = await run(store, small, large, questions, names)
     assert failures(again) == []
     assert len(large.calls) == calls + 1
-    assert store.failures() == []
 
 
-async def test_a_picture_that_is_gone_fails_its_question_alone(store, tmp_path):
+async def test_a_missing_image_fails_its_question_alone(store, tmp_path):
     small, large = models("direct")
     gone = BenchmarkQuestion(
         id="gone",
@@ -158,44 +174,62 @@ async def test_a_picture_that_is_gone_fails_its_question_alone(store, tmp_path):
         answers=("yes",),
         answer_type="yes_no",
     )
-    results = await runner(store, small, large, ["mai"]).run([gone, question(1)])
+    results = await run(store, small, large, [gone, question(1)], ["mai"])
     assert "There is no file" in results[0]["error"]
     assert results[1]["error"] is None
 
 
-async def test_a_run_that_is_cancelled_keeps_what_was_answered(store):
+async def test_a_cancelled_run_keeps_what_was_answered(store):
     small, large = models("direct", delay=0.02)
     questions = [question(number) for number in range(30)]
-    task = asyncio.create_task(runner(store, small, large, ["mai"], concurrency=2).run(questions))
+    task = asyncio.create_task(run(store, small, large, questions, ["mai"], concurrency=2))
     while len(small.calls) < 8:
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.sleep(0.1)  # calls that had begun end by themselves
-    stored = sum(store.count_calls().values())
-    asked = len(small.calls) + len(large.calls)
-    assert 0 < stored <= asked < 60
-    fresh_small, fresh_large = models("direct")
-    results = await runner(store, fresh_small, fresh_large, ["mai"]).run(questions)
+    await asyncio.sleep(0.1)
+    kept = store.count()
+    assert 0 < kept <= len(small.calls) + len(large.calls) < 60
+    fresh = models("direct")
+    results = await run(store, *fresh, questions, ["mai"])
     assert failures(results) == []
-    assert len(fresh_small.calls) + len(fresh_large.calls) == 60 - stored
+    assert sum(len(model.calls) for model in fresh) == 60 - kept
 
 
-async def test_no_more_runs_at_a_time_than_asked_for(store):
+async def test_concurrency_limits_the_runs_at_a_time(store):
     running, most = 0, 0
 
-    class Graph:
-        async def ainvoke(self, given):
+    class Graphs:
+        async def run(self, work, strategy):
             nonlocal running, most
-            running += 1
-            most = max(most, running)
+            running, most = running + 1, max(most, running + 1)
             await asyncio.sleep(0.01)
             running -= 1
-            return {"answer": "yes", "route": "direct", "fallback": None, "calls": [call]}
+            return {"strategy": strategy, "error": None}
 
-    call = {"role": "large", "style": "direct", "text": "yes", "seconds": 0.0, "error": None}
-    await Runner({"large_direct": Graph()}, store, concurrency=3).run(
-        [question(number) for number in range(12)]
-    )
+    engine = partial(run_here, graphs=Graphs(), concurrency=3)
+    await run_strategies([question(number) for number in range(12)], ["mai"], store, engine)
     assert most == 3
+
+
+async def test_one_attention_pass_serves_all_layers_of_a_sweep(store):
+    small, large = models("transferred", kind=AttentiveModel)
+    names = [f"full_transfer:sparse-L{layer}-{share}" for layer in (1, 2) for share in (0.5, 0.8)]
+    for count in (1, 1):  # the second time, all of it is stored
+        results = await run(store, small, large, [question(1)], names)
+        assert failures(results) == []
+        assert len(large.passes) == count
+    layers = {result["calls"][-1]["selection"]["layer"] for result in results}
+    assert layers == {1, 2}
+
+
+def test_pace_leaves_the_time_before_the_first_fresh_result_out(monkeypatch):
+    now = iter([100.0, 104.0, 104.0, 104.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    pace = Pace(10)
+    pace.advance(fresh=False)
+    assert pace.seconds_left is None
+    for _ in range(5):
+        pace.advance()
+    assert (pace.done, pace.fresh, pace.rate, pace.seconds_left) == (6, 5, 1.0, 4.0)

@@ -42,8 +42,8 @@ def test_names_are_short(variant, name):
 
 
 @pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - set(TRANSFER_STRATEGIES)))
-def test_what_hands_nothing_over_cannot_be_sparse(strategy):
-    with pytest.raises(ConfigError, match="hands no reasoning over"):
+def test_strategies_without_transfer_cannot_be_sparse(strategy):
+    with pytest.raises(ConfigError, match="transfers no reasoning"):
         Variant(strategy, SparseTransfer())
 
 
