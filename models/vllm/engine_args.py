@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,18 @@ def check_engine(spec: EngineSpec, name: str) -> None:
         raise ModelError(f"There is no model folder {spec.model!r}.")
     if folder and not (folder / "config.json").is_file():
         raise ModelError(f"The folder {spec.model!r} holds no config.json and so is no checkpoint.")
+    options = json.loads(spec.options)
+    if "hf_token" in options:
+        raise ModelError(
+            f"{name}: The engine option hf_token would be written down with the others; set "
+            "HF_TOKEN in the environment instead."
+        )
     prepare()
     try:
+        from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.platforms import current_platform
 
-        check_engine_options(json.loads(spec.options))
         device = current_platform.device_type
-    except ModelError as error:
-        raise ModelError(f"{name}: {error}") from error
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
             raise ModelError(f"vLLM is not installed; install it with: {INSTALL}") from error
@@ -127,40 +131,22 @@ def check_engine(spec: EngineSpec, name: str) -> None:
             f"The installed vLLM cannot be imported ({reason[:300]}), so {name!r} cannot run; "
             f"install it anew, in an environment of its own: {INSTALL}"
         ) from error
+    known = {field.name for field in fields(AsyncEngineArgs)}
+    for option in options:
+        if option in _OURS:
+            raise ModelError(
+                f"{name}: The engine option {option!r} is set by the model's own "
+                f"{_OURS[option]!r}; write that instead."
+            )
+        if option not in known:
+            near = difflib.get_close_matches(option, known - set(_OURS), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see vLLM's engine arguments."
+            raise ModelError(f"{name}: vLLM has no engine option {option!r}; {hint}")
     if spec.device not in {"auto", device}:
         raise ModelError(
             f"The device {spec.device!r} of {name!r} cannot be had: the installed vLLM runs "
             f"on {device or 'a GPU, and finds none'}."
         )
-
-
-def check_engine_options(options: Mapping[str, Any]) -> None:
-    """Refuse engine options that vLLM does not have, or that this package sets by another name.
-
-    Raises:
-        ModelError: With the option's name, and what to write instead.
-        ModuleNotFoundError: vLLM is not installed.
-    """
-    if "hf_token" in options:
-        raise ModelError(
-            "The engine option hf_token would be written down with the others; set HF_TOKEN in the "
-            "environment instead."
-        )
-    from dataclasses import fields
-
-    from vllm.engine.arg_utils import AsyncEngineArgs
-
-    known = {field.name for field in fields(AsyncEngineArgs)}
-    for name in options:
-        if name in _OURS:
-            raise ModelError(
-                f"The engine option {name!r} is set by the model's own {_OURS[name]!r}; write that "
-                "instead."
-            )
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known - set(_OURS), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see vLLM's engine arguments."
-            raise ModelError(f"vLLM has no engine option {name!r}; {hint}")
 
 
 def start_error(name: str, reason: str, log: Path | None, begin: int = 0) -> ModelError:

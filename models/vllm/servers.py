@@ -1,6 +1,5 @@
 """vLLM servers as child processes, for `mai serve`: started one after the other, watched, ended."""
 
-import http.client
 import json
 import os
 import signal
@@ -14,6 +13,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from ..errors import ModelError
 from .engine_args import EngineSpec, add_log, last_lines, start_error, watched
@@ -208,32 +209,24 @@ class ServerProcess:
 
     def _answers(self) -> bool:
         """Whether a server on its port is well, takes its key and serves its model."""
-        if self._get("/health") is None:
-            return False
-        try:
-            models = json.loads(self._get("/v1/models") or b"{}")["data"]
-            return any(model["id"] == self.spec.name for model in models)
-        except (ValueError, LookupError, TypeError):  # no reply of such a server
-            return False
-
-    def _get(self, path: str) -> bytes | None:
-        """Return the reply to a GET with its key; None if that is no success."""
-        key = self.spec.api_key
         host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(
             self.spec.host, self.spec.host
         )
+        address = f"http://{f'[{host}]' if ':' in host else host}:{self.spec.port}"
+        headers = {"Authorization": f"Bearer {self.spec.api_key}"} if self.spec.api_key else {}
         # No proxy of the environment's lies between a process and its child.
-        connection = http.client.HTTPConnection(host, self.spec.port, timeout=5)
+        local: dict[str, Any] = {
+            "headers": headers,
+            "timeout": 5,
+            "trust_env": False,
+            "verify": False,
+        }
         try:
-            connection.request(
-                "GET", path, headers={"Authorization": f"Bearer {key}"} if key else {}
-            )
-            response = connection.getresponse()
-            return response.read() if response.status == http.HTTPStatus.OK else None
-        except (OSError, ValueError, http.client.HTTPException):
-            return None
-        finally:
-            connection.close()
+            httpx.get(f"{address}/health", **local).raise_for_status()
+            models = httpx.get(f"{address}/v1/models", **local).raise_for_status().json()["data"]
+            return any(model["id"] == self.spec.name for model in models)
+        except (httpx.HTTPError, ValueError, LookupError, TypeError):  # no reply of such a server
+            return False
 
 
 class ServerGroup:
