@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
 from .number_grammar import Number, number_mentions
-from .numbers import format_exactly, format_number, whole_number
+from .numbers import format_number, whole_number
 from .plain_text import telling_words, word_list
 from .questions import AnswerType
 from .short_texts import LOOSE_PLACES, comparison_key, read_items
@@ -40,13 +40,11 @@ class Answer:
 
     @property
     def shown(self) -> str:
-        """The answer as people write it: "yes", "B", "1234", "12%", "a, b"."""
+        """Return the answer as people write it: "yes", "B", "1234", "12%", "a, b"."""
         if isinstance(self.value, bool):
             return "yes" if self.value else "no"
         if isinstance(self.value, float):
-            if self.exact is not None:
-                return format_exactly(self.exact, self.unit)
-            return format_number(self.value, self.unit)
+            return format_number(self.value, self.unit, self.exact)
         if self.kind == "choice" and isinstance(self.value, str):
             return self.value
         return self.text
@@ -59,7 +57,7 @@ _NEGATIONS = frozenset(word_list("no not never none nobody nothing neither nor w
 
 
 def agree(a: Answer, b: Answer, *, free_text_overlap: float = FREE_TEXT_OVERLAP) -> Verdict:
-    """Whether two answers say the same. Symmetric.
+    """Return whether two answers say the same. Symmetric.
 
     - yes_no and choice: the same word or letter.
     - number: the same value (whole numbers exactly, others up to float noise), or one is the other
@@ -102,7 +100,7 @@ def agree(a: Answer, b: Answer, *, free_text_overlap: float = FREE_TEXT_OVERLAP)
 
 
 def free_texts_agree(a: str, b: str, overlap: float = FREE_TEXT_OVERLAP) -> bool:
-    """Whether two descriptions say about the same: a default, made to be replaced.
+    """Return whether two descriptions say about the same: a default, made to be replaced.
 
     They must share `overlap` of their words (all but articles, auxiliaries and the like),
     mention the same numbers, and both hold a negation or neither. One may add words to the other,
@@ -120,7 +118,7 @@ def free_texts_agree(a: str, b: str, overlap: float = FREE_TEXT_OVERLAP) -> bool
 
 
 def _only_adds(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether two texts hold their common words in one order, and nowhere replace words."""
+    """Return whether two texts hold their common words in one order, and nowhere replace words."""
     common = set(a) & set(b)
     runs_a, runs_b = _runs(a, common), _runs(b, common)
     return len(runs_a) == len(runs_b) and all(
@@ -130,7 +128,7 @@ def _only_adds(a: Sequence[str], b: Sequence[str]) -> bool:
 
 
 def _runs(words: Sequence[str], common: set[str]) -> list[tuple[bool, str]]:
-    """The common words ("" for the end), each with whether the text's own words come before it."""
+    """Return the common words ("" last), each with whether the text's own words come before it."""
     runs: list[tuple[bool, str]] = []
     own = False
     for word in (*words, ""):
@@ -160,7 +158,7 @@ def _counts_instead(counted: Answer, measured: Answer) -> bool:
 
 
 def _rounds_to(fine: float, coarse: float) -> bool:
-    """Whether a number is another one rounded to fewer decimals, with two digits left at least.
+    """Return whether a number is another rounded to fewer decimals, two digits being left.
 
     Two digits keep the difference within 5%. Two whole numbers never round to each other, nor does
     anything round to what may be a year: years and counts are the same or they are not.
@@ -177,12 +175,12 @@ def _rounds_to(fine: float, coarse: float) -> bool:
 
 
 def _same_items(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether two lists hold the same items, as multisets."""
+    """Return whether two lists hold the same items, as multisets."""
     return Counter(map(_item_key, a)) == Counter(map(_item_key, b))
 
 
 def _item_key(item: str) -> tuple[str, ...]:
-    """What makes two items of lists the same: the value and unit, or the words."""
+    """Return what makes two items of lists the same: the value and unit, or the words."""
     if number := whole_number(item):
         return (repr(number.value), number.unit.strip("%"))
     return comparison_key(item)
@@ -205,7 +203,7 @@ def _names_the_place(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
 
 
 def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
-    """Whether one text is the numbers that the other starts with, which then says of what."""
+    """Return whether one text is the numbers that the other starts with and says of what."""
     rest = named[len(bare) :]
     return (
         0 < len(rest) <= 2
@@ -216,7 +214,7 @@ def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
 
 
 def _same_list(a: str, b: str) -> bool:
-    """Whether two short texts are lists of two items or more, and the same ones."""
+    """Return whether two short texts are lists of two items or more, and the same ones."""
     items_a, items_b = read_items(a) or (), read_items(b) or ()
     return min(len(items_a), len(items_b)) > 1 and _same_items(items_a, items_b)
 

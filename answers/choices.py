@@ -61,7 +61,7 @@ class LetterMention:
 
 
 def letter_mentions(sentence: str, *, marked: bool) -> list[LetterMention]:
-    """The letters that a sentence names.
+    """Return the letters that a sentence names.
 
     Args:
         sentence: A plain sentence.
@@ -98,7 +98,7 @@ def letter_mentions(sentence: str, *, marked: bool) -> list[LetterMention]:
 
 
 def _is_letter(match: re.Match[str], sentence: str) -> bool:
-    """Whether a letter that nothing announces is an option's: no article, no pronoun."""
+    """Return whether a letter that nothing announces is an option's: no article, no pronoun."""
     letter = match["letter"]
     if letter == "I" and not match["close"]:
         return False
@@ -108,7 +108,7 @@ def _is_letter(match: re.Match[str], sentence: str) -> bool:
 
 
 def named_options(words: Sequence[str], options: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The letters of the options whose words occur together in a text and are not negated.
+    """Return the letters of the options whose words occur together in a text and are not negated.
 
     Args:
         words: The words of the text, as compared.
@@ -145,7 +145,7 @@ _FEW_SENTENCES = 2
 
 
 def read_choice(answer: FinalAnswer, choices: Sequence[str] = (), question: str = "") -> str | None:
-    """The letter of the one option that a final answer chooses, or None.
+    """Return the letter of the one option that a final answer chooses, or None.
 
     An answer that is an option (its letter, its text, or both) counts as it stands. In a sentence a
     letter counts where the sentence makes it the answer ("so it must be B", "C is correct"), and an
@@ -173,7 +173,7 @@ def read_choice(answer: FinalAnswer, choices: Sequence[str] = (), question: str 
 
 
 def _chosen_letters(said: Sequence[str], *, marked: bool) -> set[str]:
-    """The letters that sentences choose: all of them, or those of a conclusion."""
+    """Return the letters that sentences choose: all of them, or those of a conclusion."""
     chosen: set[str] = set()
     for sentence in said:
         if hedges(sentence) or sentence.endswith("?"):
@@ -196,12 +196,12 @@ class _Options:
         self._keys = {letter: comparison_key(text) for letter, text in self._texts.items()}
 
     def one(self, letters: set[str]) -> str | None:
-        """The only one of these letters, if it belongs to an option."""
+        """Return the only one of these letters, if it belongs to an option."""
         letter = next(iter(letters)) if len(letters) == 1 else ""
         return letter if letter and letter in self._letters else None
 
     def whole(self, text: str) -> str | None:
-        """The letter of the option that a text is, as letter, text or both.
+        """Return the letter of the option that a text is, as letter, text or both.
 
         None if it is no option; "" if it is two at once, so that it must not be read otherwise.
         """
@@ -220,7 +220,7 @@ class _Options:
         return self.one({letter for letter, text in self._texts.items() if leaves_undecided(text)})
 
     def by_text(self, said: Sequence[str], answer: FinalAnswer, question: str) -> str | None:
-        """The letter of the only option whose text a short answer, or its conclusion, names."""
+        """Return the letter of the only option whose text a short answer or a conclusion names."""
         if {("yes",), ("no",)} <= set(self._keys.values()):
             verdict = read_yes_no(answer.text, question)
             return None if verdict is None else self._with_text("yes" if verdict else "no") or None
@@ -243,7 +243,7 @@ class _Options:
         return self.one(named)
 
     def _with_text(self, text: str) -> str | None:
-        """The letter of the option with this text or number; "" if there are several; or None."""
+        """Return the letter of the option with this text or number; "" if several have it."""
         key = comparison_key(text)
         letters = [letter for letter, option in self._keys.items() if option == key]
         if not letters and (number := whole_number(text)):

@@ -124,12 +124,12 @@ class FinalAnswer:
 
     @property
     def first_line(self) -> str:
-        """The first line: of a marked answer, the answer itself, unless it is a list."""
+        """Return the first line: of a marked answer, the answer itself, unless it is a list."""
         return self.text.split("\n", 1)[0]
 
 
 def without_thinking(output: str) -> str | None:
-    """The output without its closed think blocks; None while one is still open.
+    """Return the output without its closed think blocks; None while one is still open.
 
     Where only a closing tag is present (the prompt held the opening one), the text after it.
     """
@@ -150,7 +150,7 @@ def without_thinking(output: str) -> str | None:
 
 
 def final_answer(output: str) -> FinalAnswer | None:
-    """What the output marks as its answer, by the last mark; else all of it.
+    """Return what the output marks as its answer, by the last mark; else all of it.
 
     None where there is no answer to read: the output is empty, still thinking, or takes back the
     answer it marked last without giving another.
@@ -172,7 +172,7 @@ def final_answer(output: str) -> FinalAnswer | None:
 
 
 def whole_answer(output: str) -> FinalAnswer | None:
-    """All that the output says, but for its thinking and a label before it; for descriptions."""
+    """Return all that the output says but its thinking and a label; for descriptions."""
     visible = without_thinking(output)
     text = "" if visible is None else plain(visible)
     label = _LABEL_FIRST.match(text)
@@ -180,7 +180,7 @@ def whole_answer(output: str) -> FinalAnswer | None:
 
 
 def _marked_answers(text: str) -> Iterator[str]:
-    """The text from each mark on, the last mark first; empty ones left out."""
+    """Return the text from each mark on, the last mark first; empty ones left out."""
     marks = list(_MARK.finditer(text))[-_MARKS_TRIED:]
     for mark in reversed(marks):
         if mark["statement"] and _SUPPOSITION.search(
@@ -206,7 +206,7 @@ def _boxed(text: str, marks: Sequence[re.Match[str]], last: re.Match[str]) -> st
 
 
 def _braced(text: str, start: int) -> str:
-    """The text from `start` up to the brace that closes the one before it; "" if none does."""
+    """Return the text from `start` to the brace that closes the one before it; "" if none does."""
     depth = 1
     for position in range(start, min(len(text), start + _BOX_CHARACTERS)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
@@ -216,13 +216,13 @@ def _braced(text: str, start: int) -> str:
 
 
 def _before_explanation(text: str) -> str:
-    """The text up to a line that begins an explanation of what stands above it."""
+    """Return the text up to a line that begins an explanation of what stands above it."""
     explanation = _EXPLANATION.search(text)
     return text[: explanation.start()] if explanation and explanation.start() else text
 
 
 def _corrected(text: str) -> str:
-    """What follows the last correction ("Wait, it is ..."); all of the text if there is none."""
+    """Return what follows the last correction ("Wait, it is ..."), or all of the text."""
     for correction in reversed(list(_CORRECTION.finditer(text))):
         if rest := text[correction.end() :].lstrip(" ,.:;-\n"):
             return "\n".join(sentences(rest))

@@ -36,49 +36,25 @@ _SCALES = _FACTORS | {
 
 PREFIXED = ("$", "€", "£", "¥", "₹")  # Units that people write before a number.
 _LENGTHS = word_list("km m cm mm mi ft yd in")
-# Each line: a unit, and its spellings in lower case.
+# Each unit with its spellings in lower case.
 _UNITS = {
-    spelling: line.split()[0]
-    for line in """
-        % percent pct percentage
-        $ us$ usd dollar dollars
-        € eur euro euros
-        £ gbp
-        ¥ jpy yen cny rmb yuan 元
-        ₹ rs inr rupee rupees
-        kg kgs kilo kilos kilogram kilograms
-        g gram grams
-        mg milligram milligrams
-        t tonne tonnes
-        lb lbs pound pounds
-        oz ounce ounces
-        km kilometer kilometers kilometre kilometres
-        m meter meters metre metres
-        cm centimeter centimeters centimetre centimetres
-        mm millimeter millimeters millimetre millimetres
-        mi mile miles
-        ft foot feet
-        yd yard yards
-        l liter liters litre litres
-        ml milliliter milliliters millilitre millilitres
-        cup cups
-        tbsp tablespoon tablespoons
-        tsp teaspoon teaspoons
-        km/h kmh kph
-        mph
-        s sec secs second seconds
-        min mins minute minutes
-        h hr hrs hour hours
-        days day
-        weeks week
-        months month
-        years year yr yrs
-        ° degree degrees
-        °C °c celsius
-        °F °f fahrenheit
-        times x
-    """.strip().splitlines()
-    for spelling in line.split()
+    spelling: group.split()[0]
+    for group in """
+        % percent pct percentage; $ us$ usd dollar dollars; € eur euro euros; £ gbp;
+        ¥ jpy yen cny rmb yuan 元; ₹ rs inr rupee rupees;
+        kg kgs kilo kilos kilogram kilograms; g gram grams; mg milligram milligrams;
+        t tonne tonnes; lb lbs pound pounds; oz ounce ounces;
+        km kilometer kilometers kilometre kilometres; m meter meters metre metres;
+        cm centimeter centimeters centimetre centimetres;
+        mm millimeter millimeters millimetre millimetres;
+        mi mile miles; ft foot feet; yd yard yards;
+        l liter liters litre litres; ml milliliter milliliters millilitre millilitres;
+        cup cups; tbsp tablespoon tablespoons; tsp teaspoon teaspoons; km/h kmh kph; mph;
+        s sec secs second seconds; min mins minute minutes; h hr hrs hour hours;
+        days day; weeks week; months month; years year yr yrs;
+        ° degree degrees; °C °c celsius; °F °f fahrenheit; times x
+    """.split(";")  # noqa: SIM905
+    for spelling in group.split()
 } | {"inch": "in", "inches": "in"}
 # In these units a letter means something else in another case: milli and mega, bit and byte.
 _SYMBOLS = frozenset(

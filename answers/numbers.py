@@ -200,37 +200,23 @@ def _as_share(number: Number, question: str) -> Number:
     return number
 
 
-def format_number(value: float, unit: str = "") -> str:
+def format_number(value: float, unit: str = "", exact: Decimal | None = None) -> str:
     """Return a number as people write it: "1234", "12%", "$5000000", "9 kg".
 
-    With 15 digits at most after cutting decimals off, which is what a float holds of what was
-    written; more would be digits that nobody wrote.
+    With the digits of `exact`; without it with 15 at most after cutting decimals off, which is what
+    a float holds of what was written. No zeros at the end of decimals.
     """
-    digits = repr(value)
-    if value.is_integer() and abs(value) < _EXACT:
-        digits = f"{value:.0f}"
-    elif _TINY <= abs(value) < _EXACT:
-        exact = Decimal(digits)
-        last = Decimal(1).scaleb(min(exact.adjusted() - 14, 0))
-        digits = f"{exact.quantize(last, ROUND_DOWN).normalize():f}"
-    return _with_unit(digits, unit)
-
-
-def format_exactly(value: Decimal, unit: str = "") -> str:
-    """Return the same of a decimal, with all of its digits but zeros at the end of decimals."""
-    size = value.copy_abs()
-    if not size:
-        return _with_unit("0", unit)
-    digits, letter, exponent = f"{value:e}".partition("e")
-    if _TINY <= size < _EXACT:
-        digits, letter, exponent = f"{value:f}", "", ""
+    if exact is None:
+        exact = Decimal(repr(value))
+        if not value.is_integer() and _TINY <= abs(value) < _EXACT:
+            last = Decimal(1).scaleb(min(exact.adjusted() - 14, 0))
+            exact = exact.quantize(last, ROUND_DOWN)
+    digits, letter, exponent = f"{exact:e}".partition("e")
+    if not exact or _TINY <= abs(exact) < _EXACT:
+        digits, letter, exponent = f"{exact or exact.copy_abs():f}", "", ""  # Never "-0".
     if "." in digits:
         digits = digits.rstrip("0").rstrip(".")
-    return _with_unit(digits + letter + exponent, unit)
-
-
-def _with_unit(digits: str, unit: str) -> str:
-    """Return a number's digits and its unit, on the side where people write it."""
+    digits += letter + exponent
     if unit in PREFIXED:
         return f"-{unit}{digits[1:]}" if digits.startswith("-") else unit + digits
     return digits + unit if unit in ("", "%") else f"{digits} {unit}"

@@ -20,7 +20,7 @@ _SPEAKER = "A: "  # Not taken off a choice, where it is a letter.
 def parse(
     text: str, answer_type: AnswerType, choices: Sequence[str] = (), question: str = ""
 ) -> Answer:
-    """Reads what a model answered, or that it did not.
+    """Read what a model answered, or that it did not.
 
     Args:
         text: The model's output, whole: with think blocks, Markdown, labels, explanations.
@@ -58,7 +58,7 @@ def parse(
 
 
 def _stated(final: FinalAnswer) -> str:
-    """The text that states the answer: all of it, or of a marked answer its first line."""
+    """Return the text that states the answer: all of it, or of a marked answer its first line."""
     return final.first_line if final.marked else final.text
 
 

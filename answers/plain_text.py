@@ -11,13 +11,7 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", None),
         "⁄": "/",
         "♯": "#",
-        "。": ". ",
-        "、": ", ",
-        "，": ", ",
-        "：": ": ",
-        "；": "; ",
-        "！": "! ",
-        "？": "? ",
+        **{sign: f"{plain} " for sign, plain in zip("。、，：；！？", ".,,:;!?", strict=True)},
     }
 )
 # NFKC would glue these to the number before them: 3½ would become 31/2, and 10⁶ would become 106.
@@ -68,7 +62,7 @@ _NO_SENTENCE_END = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""The text without markup and with one spelling for each kind of quote, dash, blank and digit.
+    r"""Return the text without markup, with one spelling for quotes, dashes, blanks and digits.
 
     Full-width and other compatibility characters become plain ones; Markdown, HTML and LaTeX
     dressing goes, but for the braces of `\boxed{...}`. Line breaks stay.
@@ -91,7 +85,7 @@ def plain(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a plain text, without their blanks, with their full stops."""
+    """Return the sentences of a plain text, without their blanks, with their full stops."""
     found: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(text):
@@ -104,17 +98,12 @@ def sentences(text: str) -> list[str]:
 
 
 def bare(text: str) -> str:
-    """The text without the quotes, brackets, full stops and blanks around it."""
+    """Return the text without the quotes, brackets, full stops and blanks around it."""
     previous = None
     while text != previous:
         previous = text
         text = text.strip(" \n\t\"',;:.!?")
-        if len(text) > 1 and (text[0], text[-1]) in (
-            ("(", ")"),
-            ("[", "]"),
-            ("{", "}"),
-            ("<", ">"),
-        ):
+        if text[:1] + text[-1:] in ("()", "[]", "{}", "<>"):
             text = text[1:-1]
     return text
 
@@ -132,7 +121,7 @@ _DRESSING = frozenset("≈")
 
 
 def word_list(words: str) -> tuple[str, ...]:
-    """The words of a text that lists them."""
+    """Return the words of a text that lists them."""
     return tuple(words.split())
 
 
@@ -157,7 +146,7 @@ _STOP_WORDS = _LINKS | _FILLERS
 
 
 def fold(text: str) -> str:
-    """The text in one case and without accents."""
+    """Return the text in one case and without accents."""
     if text.isascii():
         return text.casefold()
     decomposed = unicodedata.normalize("NFD", text)
@@ -167,12 +156,12 @@ def fold(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """The words, numbers and meaningful signs of a plain text, folded."""
+    """Return the words, numbers and meaningful signs of a plain text, folded."""
     return [token for token in _TOKEN.findall(fold(text)) if len(token) > 1 or _counts(token)]
 
 
 def _counts(sign: str) -> bool:
-    """Whether a single character is more than punctuation."""
+    """Return whether a single character is more than punctuation."""
     if sign.isalnum() or sign in _SIGNS:
         return True
     return unicodedata.category(sign) in _SIGN_CATEGORIES and sign not in _DRESSING
@@ -190,10 +179,10 @@ def singular(word: str) -> str:
 
 
 def content_words(text: str) -> list[str]:
-    """The tokens that carry content, in the singular; articles, auxiliaries and so on left out."""
+    """Return the content words in the singular; articles, auxiliaries and so on left out."""
     return [singular(token) for token in tokens(text) if token not in _STOP_WORDS]
 
 
 def telling_words(text: str) -> list[str]:
-    """The content words and those that link them: "the cat is on a mat" gives cat, on, mat."""
+    """Return the content words and those that link them: "the cat is on a mat": cat, on, mat."""
     return [singular(token) for token in tokens(text) if token not in _FILLERS]

@@ -31,7 +31,7 @@ _PART = re.compile(r"\d+|[^\W\d_]+|(?<=\d)[.,/:](?=\d)|\+(?=\d)")
 
 
 def asks_for_identifier(question: str) -> bool:
-    """Whether a question asks for a number that names something: it has no size, only a spelling.
+    """Return whether a question asks for a number that names something and has no size.
 
     That is: "number", unless a number "of" several things or what a chart or meter shows is asked
     for; or "what" and a thing that goes by a number.
@@ -42,7 +42,9 @@ def asks_for_identifier(question: str) -> bool:
 
 
 def identifier_form(phrase: str) -> str:
-    """An identifier as it is compared: "#" and its groups of letters and digits; "" without digits.
+    """Return an identifier as it is compared: "#" and its groups of letters and digits.
+
+    "" without digits.
 
     Blanks, hyphens and brackets only separate groups ("BA-117" is "BA 117" and "BA117"); points,
     slashes and leading zeros count. The "#" keeps it from being read as a quantity.
@@ -101,7 +103,7 @@ _FREE_TEXT = re.compile(
 
 
 def infer_answer_type(question: str, choices: Sequence[str] = ()) -> AnswerType:
-    """The type that the answer to a question has: what "auto" means.
+    """Return the type that the answer to a question has: what "auto" means.
 
     Only clear forms decide: choices given or listed, "is there", "how many", "list", "describe".
     Everything else is a short text, in which numbers and lists are compared as such: numbers that
@@ -125,7 +127,7 @@ def infer_answer_type(question: str, choices: Sequence[str] = ()) -> AnswerType:
 
 
 def split_choices(question: str) -> tuple[str, tuple[str, ...]]:
-    """Takes the options that a question lists out of it.
+    """Take the options that a question lists out of it.
 
     Options are lettered from A on, at least two, each on its line ("A. x", "(A) x", "A) x") or all
     on one, which then ends the question: "(a) and (b) show curves. Which is steeper?" and "is it
@@ -141,11 +143,10 @@ def split_choices(question: str) -> tuple[str, tuple[str, ...]]:
     ends_the_question = True  # Whether nothing but an answer format stands below.
     for first in range(len(lines) - 1, -1, -1):
         line = lines[first]
-        before, texts, end = "", tuple[str, ...](), first + 1
-        if ends_the_question:
-            before, texts = _inline_options(line)
+        before, texts = _inline_options(line) if ends_the_question else ("", ())
+        end = first + 1
         if not texts:
-            texts, end = _options_on_lines(lines, first)
+            before, (texts, end) = "", _options_on_lines(lines, first)
         if len(texts) >= 2:
             above = [*lines[:first], before]
             while above and (not above[-1].strip() or _HEADING.fullmatch(above[-1])):
@@ -195,12 +196,12 @@ def _options_on_lines(lines: list[str], first: int) -> tuple[tuple[str, ...], in
 
 
 def _is_option(text: str) -> bool:
-    """Whether a text between two letters of a line is an option: words, and no more sentences."""
+    """Return whether a text between two letters of a line is an option: words of one sentence."""
     return not _NO_TEXT.fullmatch(text) and "?" not in text and len(sentences(text)) == 1
 
 
 def _question_sentence(text: str) -> str:
-    """The last sentence that ends with a question mark, or else the first."""
+    """Return the last sentence that ends with a question mark, or else the first."""
     said = sentences(plain(text))
     questions = [sentence for sentence in said if sentence.endswith("?")]
     return (questions or said or [""])[-1 if questions else 0]

@@ -21,7 +21,7 @@ _ITEMS = 100  # A longer list is an output that loops.
 
 
 def read_items(text: str) -> tuple[str, ...] | None:
-    """The items of a plain text as written, or None if it is prose.
+    """Return the items of a plain text as written, or None if it is prose.
 
     Items stand on lines with bullets or numbers, or between commas, semicolons, line breaks or
     "and"; one item is a list too.
@@ -46,18 +46,15 @@ _ANSWER_WORDS = 20
 _ANSWER_CHARACTERS = 300
 
 
-def _suffix(n: int) -> str:
-    """Return what makes a number an ordinal: "st" of 1."""
-    return {1: "st", 2: "nd", 3: "rd"}.get(n, "th")
-
-
 _ONES = word_list("zero one two three four five six seven eight nine ten eleven twelve")
-_ORDINALS = word_list(
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-)
+_ORDINALS = {
+    "first": "1 st", "second": "2 nd", "third": "3 rd", "fourth": "4 th", "fifth": "5 th",
+    "sixth": "6 th", "seventh": "7 th", "eighth": "8 th", "ninth": "9 th", "tenth": "10 th",
+    "eleventh": "11 th", "twelfth": "12 th",
+}  # fmt: skip
 _WRITTEN_OUT = (
     {word: str(value) for value, word in enumerate(_ONES)}
-    | {word: f"{n} {_suffix(n)}" for n, word in enumerate(_ORDINALS, 1)}
+    | _ORDINALS
     | {
         "&": "and", "percent": "%", "pct": "%", "grey": "gray", "colour": "color",
         "coloured": "colored", "colours": "colors", "centre": "center", "theatre": "theater",
@@ -78,11 +75,8 @@ _TIME = re.compile(r"(?<![\d.,])(\d{1,2})(?:[:.](\d\d))? ?([ap])\.?m\b", re.IGNO
 _ALIASES = {
     "us": "united states",
     "usa": "united states",
-    "u s": "united states",
-    "u s a": "united states",
     "united states of america": "united states",
     "uk": "united kingdom",
-    "u k": "united kingdom",
     "uae": "united arab emirates",
     "eu": "european union",
 }
@@ -119,7 +113,7 @@ _WORD_SPAN = re.compile(r"\S+")
 
 
 def normalised(text: str) -> str:
-    """A plain text as it is compared: one case, no accents, punctuation or articles.
+    """Return a plain text as it is compared: one case, no accents, punctuation or articles.
 
     Numbers keep their value: "1,234 Dogs" and "1234 dogs", "three dogs" and "3 dogs", "18-24" and
     "18 to 24" come out alike. Signs that carry meaning stay ("5 > 3", "C#", "O-"). A text of
@@ -157,12 +151,12 @@ def _date(date: re.Match[str]) -> str:
 
 
 def comparison_key(text: str) -> tuple[str, ...]:
-    """What two short texts must share to be the same: their normalised words, in the singular."""
+    """Return what equal short texts share: their normalised words, in the singular."""
     return tuple(singular(word) for word in normalised(text).split())
 
 
 def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] | None:
-    """The phrase that a final answer gives: its normalised form, and as it was written.
+    """Return the phrase that a final answer gives: its normalised form, and as it was written.
 
     A phrase that is a number comes out in one form ("12%", "5000000"). None where the answer is
     longer than a short text, or gives several phrases.
@@ -176,7 +170,7 @@ def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] 
 
 
 def compared_form(phrase: str, question: str = "") -> str:
-    """A phrase normalised; one that is a number as this number ("12%", "$5000000").
+    """Return a phrase normalised; one that is a number as this number ("12%", "$5000000").
 
     Where the question asks for a number that names something, see `identifier_form`.
     """
@@ -202,7 +196,7 @@ def _phrase(answer: FinalAnswer) -> str | None:
 
 
 def _phrase_among(lines: list[str]) -> str | None:
-    """The one phrase at the start or end of an output of several lines.
+    """Return the one phrase at the start or end of an output of several lines.
 
     Few lines that are all phrases are one text (a sign reads "NO / PARKING").
     """
@@ -215,14 +209,14 @@ def _phrase_among(lines: list[str]) -> str | None:
 
 
 def _is_phrase(text: str) -> bool:
-    """Whether a text is a few words and no clause."""
+    """Return whether a text is a few words and no clause."""
     if text.endswith(":") or len(text.split()) > _PHRASE_WORDS:
         return False
     return not _CLAUSE.search(text)
 
 
 def _without_echo(phrase: str, question: str) -> str:
-    """The phrase without the words it repeats from the question: "The car is red" gives "red".
+    """Return the phrase without what it repeats of the question: "The car is red" gives "red".
 
     A preposition that says where goes with what is new ("on the sofa").
     Only where what is new is one piece at the start or at the end; else the phrase as it is, since
@@ -247,7 +241,7 @@ def _without_echo(phrase: str, question: str) -> str:
 
 
 def _plain_number(word: str) -> str:
-    """A number token without thousands separators; "1.10" stays, it may be a chapter."""
+    """Return a number token without thousands separators; "1.10" stays, it may be a chapter."""
     return word.replace(",", "") if _THOUSANDS.fullmatch(word.lstrip("-")) else word
 
 

@@ -71,18 +71,18 @@ class Statement:
 
 
 def is_negative(text: str) -> bool:
-    """Whether a plain text holds a negation, whatever it denies."""
+    """Return whether a plain text holds a negation, whatever it denies."""
     return _NEGATION.search(text) is not None
 
 
 def clauses(sentence: str) -> list[str]:
-    """The clauses of a plain sentence."""
+    """Return the clauses of a plain sentence."""
     parts = _CLAUSE_BREAK.split(_IDIOM.sub("", sentence))
     return [clause for part in parts if (clause := part.strip(" .!?\"'-"))]
 
 
 def statements(sentence: str, question: str) -> list[Statement]:
-    """What the clauses of a sentence affirm or deny of the question; most do neither.
+    """Return what the clauses of a sentence affirm or deny of the question; most do neither.
 
     To a question for existence: a denial ("there is no ...", whatever it names: it may be a
     synonym), and an affirmation of all that was asked for. To any other question: a clause that
@@ -118,12 +118,12 @@ def _statement(clause: str, question: str) -> Statement | None:
 
 
 def _subject(text: str) -> list[str]:
-    """The words that tell what a question or clause is about."""
+    """Return the words that tell what a question or clause is about."""
     return [word for word in content_words(text) if word not in _SCENE_WORDS]
 
 
 def _in_order(words: Iterable[str], among: Iterable[str]) -> bool:
-    """Whether all words occur among the others, in their order."""
+    """Return whether all words occur among the others, in their order."""
     rest = iter(among)
     return all(word in rest for word in words)
 
@@ -175,7 +175,7 @@ _TURN = re.compile(
 
 
 def read_yes_no(text: str, question: str = "") -> bool | None:
-    """What a final answer says to a yes/no question, or None.
+    """Return what a final answer says to a yes/no question, or None.
 
     A verdict word wins over statements ("Yes, there is no doubt"). Two opposite verdicts are none,
     unless the later one is a correction or a conclusion ("No... actually yes"). Without a verdict,
@@ -218,7 +218,7 @@ def _only(values: Sequence[bool]) -> bool | None:
 
 
 def _verdict(sentence: str, question: str) -> bool | Literal["both"] | None:
-    """The verdict word of a sentence; "both" where it contradicts itself or is not sure."""
+    """Return the verdict word of a sentence; "both" where it contradicts itself or is not sure."""
     if match := _VERDICT_CHINESE.match(sentence):
         return "both" if match["both"] else not match["no"]
     matches = list(_VERDICT.finditer(sentence))
