@@ -142,7 +142,7 @@ def test_a_layer_that_is_not_there_is_named(four):
     assert "no layer 9" in done.stderr
 
 
-def test_a_image_that_is_none_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
+def test_an_unreadable_image_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
     (tmp_path / "none.png").write_text("no image")
     there = str(demo_weights.parent / "pictures" / "squares.png")
     asked = {"question": "How many squares can you see in the top row?", "answers": ["4"]}
