@@ -218,7 +218,10 @@ class Watch(StoppingCriteria):
     def __init__(
         self, engine: "Engine", batch: Sequence[Request], sampler: Sampler, most: int
     ) -> None:
-        """Watch over requests in the order of the batch, for `most` tokens."""
+        """Watch over requests in the order of the batch, for `most` tokens.
+
+        Only those that can resume from their KV caches stop for others that wait.
+        """
         self.steps = 0
         self.stopped = False
         self._engine = engine
@@ -242,7 +245,8 @@ class Watch(StoppingCriteria):
                     self._batch[at].accept(tokens[at], entries[at], ends=ends)
                 except Exception as error:  # noqa: BLE001  its caller gets it, others continue
                     self._engine.fail(self._batch[at], error)
-            waits = self.steps >= JOIN_EVERY and self._engine.waits(self._batch)
+            resumes = bool(self._batch[0].prompt.chain)
+            waits = self.steps >= JOIN_EVERY and resumes and self._engine.waits(self._batch)
             self.stopped = self.steps >= self._most or waits or self._engine.stopping
         done = [self.stopped or one.done for one in self._batch]
         return torch.tensor(done, device=input_ids.device)

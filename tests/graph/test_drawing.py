@@ -34,5 +34,12 @@ def test_input_and_output_have_schemas():
         "choices",
         "answer_type",
     }
-    assert set(result["properties"]) == {"answer", "messages", "route", "fallback", "calls"}
+    assert set(result["properties"]) == {
+        "answer",
+        "value",
+        "messages",
+        "route",
+        "fallback",
+        "calls",
+    }
     assert result["properties"]["route"]["enum"] == ["direct", "reasoned", "transferred"]

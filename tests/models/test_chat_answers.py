@@ -278,7 +278,7 @@ def test_the_image_marker_inside_a_text(checkpoint, model):
 def test_pictures_may_be_loaded_by_the_caller(model, tmp_path):
     path = tmp_path / "a.webp"
     picture("red").save(path, lossless=True)
-    loaded = load_image(str(path))
+    loaded = load_image(str(path)).image
     stream = io.BytesIO()
     loaded.save(stream, "PNG")
     assert model.invoke(ask("What?", loaded)).content

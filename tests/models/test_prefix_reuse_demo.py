@@ -5,6 +5,7 @@ import pytest
 from langgraph_mai import load_pair
 from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.nodes.model_call import Agent, task_messages
+from langgraph_mai.nodes.prepare import read_task
 
 CALLS = [
     ("small", "direct"),
@@ -41,13 +42,14 @@ def outputs(pair, items, together):
 
 
 def task(item):
-    return {
-        "question": item.question.text,
-        "images": [item.image],
-        "choices": list(item.question.choices),
-        "answer_type": item.question.answer_type,
-        "digests": [],
-    }
+    return read_task(
+        {
+            "question": item.question.text,
+            "images": [item.image],
+            "choices": list(item.question.choices),
+            "answer_type": item.question.answer_type,
+        }
+    )
 
 
 @pytest.fixture(scope="module")

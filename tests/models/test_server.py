@@ -332,12 +332,12 @@ def test_a_forked_child_has_connections_of_its_own(server):
 
 
 def test_the_documented_pair_file_is_one(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "servers.md"
+    page = Path(__file__).parents[2] / "docs" / "serving.md"
     path = tmp_path / "my-servers.yaml"
     path.write_text(page.read_text(encoding="utf-8").split("```yaml\n")[1].partition("```")[0])
     pair = load_pair(path)
-    assert str(pair.small.openai_api_base) == "http://gpu-a:8000/v1"
-    assert pair.large.model_name == "Qwen/Qwen3-VL-8B-Instruct"
+    assert str(pair.small.openai_api_base) == "http://127.0.0.1:8101/v1"
+    assert pair.large.model_name == "demo:large"
 
 
 def test_the_package_without_langchain_openai_names_the_extra():

@@ -128,8 +128,8 @@ def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(
 ):
     """In the run that goes on, one of the workers is killed too."""
     folder, said = local
-    total = sum(said["calls_stored"].values())
-    assert said["calls_made"] == total <= 4 * 10  # those that are asked alike are one call
+    total = said["calls_made"]
+    assert total <= 4 * 10  # equal ones are one call
     kill_evaluation(tmp_path, *own)
     kept = stored_calls(tmp_path)
     assert 0 < kept < total
