@@ -174,18 +174,37 @@ def add_log(error: Exception, log: Path | None, lines: Sequence[str]) -> None:
 
 
 def last_lines(log: Path | None, begin: int = 0) -> tuple[str, ...]:
-    """Return the last lines of a log.
+    """Return the last lines of a log that may name a reason; the last ones of all if none does.
 
     Args:
         log: The file; None for none.
         begin: Bytes of it that belong to an earlier start.
     """
+    lines = _tail(log, begin)
+    return tuple([line for line in lines if _may_name_a_reason(line)][-LOG_LINES:] or lines[-1:])
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log."""
+    return next(iter(_tail(log, 0)[-1:]), "")
+
+
+def _tail(log: Path | None, begin: int) -> list[str]:
     if log is None or not log.exists():
-        return ()
+        return []
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(begin, size - (1 << 18)))
-        return tuple(file.read().decode(errors="replace").splitlines()[-LOG_LINES:])
+        return file.read().decode(errors="replace").splitlines()
+
+
+def _may_name_a_reason(line: str) -> bool:
+    """Whether a line is neither routine nor a traceback's: the reason is in one of several."""
+    place, _, text = line.partition("] ")
+    if place.startswith(("(", "ERROR")):  # (EngineCore pid=7) ERROR 11-30 12:20:31 [core.py:9]
+        line = text
+    routine = {"INFO", "DEBUG"} & set(place.split()[:3])
+    return not routine and not line.startswith(('  File "', "    "))
 
 
 def quiet_defaults() -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from ..errors import ModelError
-from .engine_args import EngineSpec, add_log, last_lines, start_error, watched
+from .engine_args import EngineSpec, add_log, last_line, last_lines, start_error, watched
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_END = 30.0
@@ -166,7 +166,7 @@ class ServerProcess:
             ModelError: It ended, or took longer.
         """
         end = time.monotonic() + timeout
-        while on_wait(next(iter(last_lines(self.log)[-1:]), "")):
+        while on_wait(last_line(self.log)):
             if not self.runs:
                 raise start_error(self.spec.name, self.ending(), self.log)
             # Looked at once more: what answers may be another server, and ours gone by now.

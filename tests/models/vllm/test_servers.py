@@ -18,7 +18,7 @@ from processes import free_port
 
 import langgraph_mai.models.site
 from langgraph_mai.models.errors import ModelError
-from langgraph_mai.models.vllm.engine_args import EngineSpec, options_json
+from langgraph_mai.models.vllm.engine_args import EngineSpec, last_lines, options_json
 from langgraph_mai.models.vllm.servers import (
     PortError,
     ServerEndedError,
@@ -247,6 +247,30 @@ def test_somebody_else_on_the_port_is_not_the_server(tmp_path):
         with pytest.raises(ModelError, match=r"ended with exit code 0\); the reason is") as caught:
             server.wait_until_ready(60, looks(1000))
         assert "not today" in caught.value.__notes__[0]
+
+
+def test_the_end_of_a_log_names_the_reason(tmp_path):
+    """Whichever of vLLM's processes wrote it, before the others' tracebacks and farewells."""
+    frames = ['  File "core.py", line 1, in run', "    engine = EngineCore(*args)"] * 30
+    prefix = "(EngineCore pid=7) ERROR 11-30 12:20:31 [core.py:9] "
+    log = tmp_path / "log"
+    lines = [
+        "ValueError: of an earlier start",
+        *frames,
+        "NotImplementedError: not today",
+        "INFO 2026-12-01 03:01:12 [utils] shutdown",
+        *(prefix + line for line in frames),
+        f"{prefix}Exception: see above",
+        "  Value error, User-specified max_model_len (9) is greater",
+        "(APIServer pid=8) INFO 11-30 12:20:31 [a.py:9] bye",
+    ]
+    log.write_text("\n".join(lines))
+    assert last_lines(log, begin=len(lines[0]) + 1) == (
+        "NotImplementedError: not today",
+        f"{prefix}Exception: see above",
+        "  Value error, User-specified max_model_len (9) is greater",
+    )
+    assert last_lines(tmp_path / "none") == ()
 
 
 def test_a_server_with_a_key_is_asked_with_it_and_watched(tmp_path):
