@@ -91,7 +91,7 @@ def test_what_cannot_be_asked_is_said_in_one_sentence(given, sentence):
 
 def test_keys_that_a_parent_does_not_share_are_missed_aloud():
     small, large = models()
-    with pytest.raises(MAIInputError, match="a parent graph hands over only the keys"):
+    with pytest.raises(MAIInputError, match="a parent graph passes only the keys"):
         create_mai(small, large, prompts=PROMPTS).invoke({"query": "Is it red?"})
 
 
