@@ -294,4 +294,4 @@ def test_a_relay_without_a_tool_or_a_question_says_so(tool):
         RelayPlanner().invoke("Who?")
     for messages in ([HumanMessage(" ")], []):
         asked = RelayPlanner().bind_tools([tool]).invoke(messages)
-        assert asked.text == "Ask a question about a picture."
+        assert asked.text == "Ask a question about an image."
