@@ -24,9 +24,9 @@ from ..answers import agree
 from ..configs import PromptsConfig
 from ..configs.files import write_whole
 
-Caller = Any
+
 from .call_cache import model_identity
-from .caller import ChatModel, Node, Update, chat_models, emit
+from .caller import Caller, ChatModel, Node, Update, chat_models, emit
 from .confidence import Calibration, load_calibration, rate_at, standing_call
 from .model_call import read_answer
 from .state import Fallback, GateDecision, ModelCall, Route, RunState, Task
@@ -296,7 +296,7 @@ def gated(node: Node, gate: Gate) -> Node:
         emit({"event": "gate", **decision})
         return {**update, "gate": decision}
 
-    return Node(node.name, steps, node.cache, node.retry_policy)
+    return Node(node.name, steps, node.cache)
 
 
 def after_small_agent(state: RunState) -> Literal["respond", "large_agent"]:
