@@ -35,6 +35,7 @@ from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
+from .confidence import TOP_LOGPROBS, read_logprobs
 from .state import CallStyle, Role, RunState
 
 Update = dict[str, Any]
@@ -88,6 +89,8 @@ class Reply:
         error: Why the call failed.
         too_long: Set if it failed because the prompt was longer than the model's context.
         cached: Whether it came from a `CallCache`.
+        logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
+            gives none.
     """
 
     seconds: float
@@ -101,6 +104,7 @@ class Reply:
     error: str | None = None
     too_long: TooLong | None = None
     cached: bool = False
+    logprobs: list[list[Any]] | None = None
 
     @classmethod
     def read(cls, message: AIMessage, seconds: float) -> "Reply":
@@ -116,6 +120,7 @@ class Reply:
             _finish_reason(metadata),
             metadata.get("drafted_tokens"),
             metadata.get("accepted_tokens"),
+            logprobs=read_logprobs(metadata),
         )
 
 
@@ -249,6 +254,9 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
+        if request.style in {"direct", "transfer"} and _supports_logprobs(model):
+            settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         config: RunnableConfig = {
             **self.config,
             "tags": [*(self.config.get("tags") or ()), f"mai:{request.role}"],
@@ -432,6 +440,10 @@ def _prompt(request: Request) -> list[Any]:
 def _takes_limit(model: ChatModel) -> bool:
     """Whether `max_tokens` can be passed; a few packages (ChatOllama) call it otherwise."""
     return all("max_tokens" in type(one).model_fields for one in chat_models(model))
+
+
+def _supports_logprobs(model: ChatModel) -> bool:
+    return all(hasattr(type(one), "supports_logprobs") for one in chat_models(model))
 
 
 def _stops_by_itself(model: Any) -> bool:

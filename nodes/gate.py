@@ -23,8 +23,6 @@ from filelock import FileLock
 from ..answers import agree
 from ..configs import PromptsConfig
 from ..configs.files import write_whole
-
-
 from .call_cache import model_identity
 from .caller import Caller, ChatModel, Node, Update, chat_models, emit
 from .confidence import Calibration, load_calibration, rate_at, standing_call
@@ -287,7 +285,7 @@ class Gate:
         return None
 
 
-def gated(node: Node, gate: Gate) -> Node:
+def gated_node(node: Node, gate: Gate) -> Node:
     """Return the small agent's node, which then decides whether its answer stands."""
 
     async def steps(state: RunState, caller: Caller) -> Update:
