@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from ..models.pairs import load_pair
+from ..nodes.gate import Gate
 from .build import create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo", allow_fetch=True)
@@ -20,6 +21,7 @@ mai = create_mai(
     prompts=_pair.prompts,
     transfer=_pair.sparse if _transfer == "sparse" else _transfer,
     selector=_pair.selector,
+    gate=_pair.gate and Gate(_pair.gate, audit=_pair.audit),
     allow_fetch=True,
 )
 """One question about images."""
