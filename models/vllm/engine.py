@@ -19,14 +19,7 @@ from ..completion import Chunk, Completion, Settings, token_entry
 from ..errors import EngineEndedError, ModelError, read_overflow
 from ..event_loop import EventLoopThread
 from ..images import DecodedImage
-from .engine_args import (
-    EngineSpec,
-    check_engine,
-    check_main_script,
-    log_file,
-    vllm_environment,
-    with_log,
-)
+from .engine_args import EngineSpec, check_engine, log_file, vllm_environment, with_log
 
 _Result = TypeVar("_Result")
 
@@ -81,7 +74,6 @@ def release_all() -> None:
 
 
 def _start(spec: EngineSpec) -> "Engine":
-    check_main_script()
     check_engine(spec, spec.model)
     try:
         with vllm_environment():

@@ -3,11 +3,9 @@
 import atexit
 import difflib
 import json
-import multiprocessing
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +25,6 @@ INSTALL = (
 LOG_LINES = 20
 """Lines of vLLM's log that are shown when it does not start, or ends."""
 
-_LOG = "LANGGRAPH_MAI_VLLM_LOG"
 _LOGGING_CONFIG = "VLLM_LOGGING_CONFIG_PATH"
 
 _QUIET = {
@@ -156,33 +153,6 @@ def check_engine(spec: EngineSpec, name: str) -> None:
         )
 
 
-def check_main_script() -> None:
-    """Refuse to start an engine where its processes could not start.
-
-    vLLM's processes start as Python starts processes, and import the main script again. One that
-    is about to start an engine of its own in doing so ends, with the reason in the log.
-
-    Raises:
-        ModelError: There is no script that they can import.
-    """
-    # As Python itself asks before it starts a process.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        reason = (
-            "vLLM's processes read the main script again, which would start them anew: put its "
-            'work under `if __name__ == "__main__":`.'
-        )
-        if log := os.environ.get(_LOG):
-            with Path(log).open("a", encoding="utf-8") as file:
-                file.write(f"{reason}\n")
-        sys.exit(reason)
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    if script and not Path(script).exists():
-        raise ModelError(
-            "vLLM starts processes that read the main script again, and there is none to read: "
-            f"save what {script} is into a file, and run that."
-        )
-
-
 def with_log(error: ModelError, log: Path | None) -> ModelError:
     """Return an error with the last lines of vLLM's log as a note.
 
@@ -244,11 +214,11 @@ def vllm_environment() -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update(watched(quiet(before)))
     if log := log_file():
-        os.environ |= {_LOG: str(log), _LOGGING_CONFIG: str(log.with_name("logging.json"))}
+        os.environ[_LOGGING_CONFIG] = str(log.with_name("logging.json"))
     try:
         yield
     finally:
-        for name in {PARENT, "PYTHONPATH", _LOG, _LOGGING_CONFIG} & set(os.environ):
+        for name in {PARENT, "PYTHONPATH", _LOGGING_CONFIG} & set(os.environ):
             del os.environ[name]
             os.environ.update({name: before[name]} if name in before else {})
 

@@ -170,6 +170,9 @@ async def test_downloads(monkeypatch):
     }
     with web_server(pages) as address:
         # An event loop is running here, too.
+        with pytest.raises(ImageError, match="not on the public internet"):
+            load_image(f"{address}/cat.png", allow_fetch=True)
+        monkeypatch.setattr(sources, "is_public", lambda ip: ip == "127.0.0.1")
         for path in ("/cat.png", "/moved"):
             assert is_red(load_image(address + path, allow_fetch=True))
         for path, message in failures.items():
