@@ -103,9 +103,7 @@ def wanted_layers(layers: Layers, count: int, name: str) -> tuple[int, ...]:
         isinstance(layer, Integral) and not isinstance(layer, bool) for layer in layers
     )
     if not layers or not whole:
-        raise ModelError(
-            f"{layers!r} are no layers; name some of 1 to {count} in a list, or all."
-        )
+        raise ModelError(f"{layers!r} are no layers; name some of 1 to {count} in a list, or all.")
     if missing := [layer for layer in layers if layer not in range(1, count + 1)]:
         raise ModelError(
             f"The model {name!r} has no layer {missing[0]!r}: its layers are 1 to {count}."

@@ -151,7 +151,9 @@ class ServerCall:
         if isinstance(error, openai.APIStatusError):
             return self._refused(error.status_code, quoted, served)
         # httpx's errors, or those of what is below it.
-        if isinstance(error, openai.APIConnectionError) or type(error).__module__.startswith("http"):
+        if isinstance(error, openai.APIConnectionError) or type(error).__module__.startswith(
+            "http"
+        ):
             return self._disconnected(error)
         match error:
             case openai.APIResponseValidationError():

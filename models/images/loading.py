@@ -247,7 +247,8 @@ class _Base64(NamedTuple):
 def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image | _Base64:
     """Return what a block holds: a reference, encoded bytes, a PIL image, or base64."""
     if not is_image_block(block):
-        raise ImageError(f"A content block of type {block.get('type')!r} is not an image.")
+        kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
+        raise ImageError(f"A content block of type {str(kind)[:100]!r} is not an image.")
     if block.get("type") == "non_standard":
         return _block_content(block["value"])
     source = block.get("source")

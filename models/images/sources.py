@@ -88,9 +88,8 @@ def reference_scheme(reference: str) -> str:
 
 def describe(reference: str) -> str:
     """Return a reference as error messages show it: quoted, cut, and without a URL's secrets."""
-    text = re.sub(r"(?<=://)[^/?#@]*@", "", reference[:4096])
-    if "://" in text:
-        text = re.sub(r"[?#].*", "?...", text, flags=re.DOTALL)
+    text = re.sub(r"(?<=:/)/*[^/?#]*@", "/", reference[:4096])
+    text = re.sub(r"\?.*", "?...", text, flags=re.DOTALL)
     return repr(text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 3] + "...")
 
 
@@ -220,7 +219,9 @@ async def _download(url: str) -> bytes:
                     target = target.join(response.headers["Location"])
                     continue
                 if response.status_code != 200:
-                    raise _NotFetchedError(f"it was answered with HTTP status {response.status_code}")
+                    raise _NotFetchedError(
+                        f"it was answered with HTTP status {response.status_code}"
+                    )
                 async for chunk in response.aiter_bytes():
                     data += chunk
                     if len(data) > MAX_FETCH_BYTES:

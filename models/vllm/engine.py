@@ -209,9 +209,7 @@ class Engine:
             cached_tokens=cached,
         )
 
-    async def _render(
-        self, llm: Any, turns: Sequence[Turn], images: Sequence[DecodedImage]
-    ) -> Any:
+    async def _render(self, llm: Any, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
         if len(images) > self._max_images:
             raise ModelError(
                 f"The prompt holds {len(images)} images and {self.name!r} was started for "

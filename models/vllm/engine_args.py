@@ -161,9 +161,7 @@ def with_log(error: ModelError, log: Path | None) -> ModelError:
     lines = _lines(log)
     telling = [line for line in lines if _may_name_a_reason(line)] or lines[-1:]
     if telling:
-        error.add_note(
-            "\n".join([f"The last lines of vLLM's log ({log}):", *telling[-LOG_LINES:]])
-        )
+        error.add_note("\n".join([f"The last lines of vLLM's log ({log}):", *telling[-LOG_LINES:]]))
     return error
 
 

@@ -135,7 +135,9 @@ def whole(request):
 
     def ask(model):
         if "stream" not in request.param:
-            return model.invoke("?") if request.param == "invoke" else asyncio.run(model.ainvoke("?"))
+            return (
+                model.invoke("?") if request.param == "invoke" else asyncio.run(model.ainvoke("?"))
+            )
         chunks = list(model.stream("?")) if request.param == "stream" else asyncio.run(read(model))
         return sum(chunks[1:], chunks[0])
 
