@@ -91,7 +91,7 @@ class DecodedImage:
         if max_pixels is None or pixels <= max_pixels:
             return self
         scale = max((max_pixels / pixels) ** 0.5, MIN_SIDE / min(self.image.size))
-        size = tuple(max(MIN_SIDE, int(side * scale)) for side in self.image.size)
+        size = [max(MIN_SIDE, int(side * scale)) for side in self.image.size]
         digest = f"{self.digest}-{max_pixels}"
         resize = partial(self.image.resize, size, Image.Resampling.BICUBIC)
         return _once(digest, lambda: DecodedImage(resize(), digest, self.format))
