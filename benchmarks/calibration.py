@@ -14,7 +14,7 @@ from typing import Any
 from ..configs import ConfigError
 from ..nodes.confidence import Calibration, Rate, rate_at, standing_call
 from ..nodes.gate import is_loss
-from ..nodes.state import ModelCall
+from ..nodes.state import MAIError, ModelCall
 from .evaluation.results import Result, texts
 from .metrics import grades
 from .plotting import new_figure, png
@@ -27,6 +27,10 @@ _LEAST_ANSWERS = 20
 """A rate of right answers is measured on at least so many, where there are as many."""
 
 
+class TooFewQuestionsError(MAIError):
+    """No number of losses certifies a risk on so few questions."""
+
+
 def losses_allowed(questions: int, risk: float, delta: float) -> int:
     """Return the most losses among independent questions that certify a risk.
 
@@ -36,13 +40,13 @@ def losses_allowed(questions: int, risk: float, delta: float) -> int:
         delta: Chance that it is certified although it is exceeded.
 
     Raises:
-        ConfigError: Not even none at all would; says how many questions are needed.
+        TooFewQuestionsError: Not even none at all would; says how many questions are needed.
     """
     from scipy.stats import binom
 
     if (1 - risk) ** questions > delta:
         needed = math.ceil(math.log(delta) / math.log1p(-risk))
-        raise ConfigError(
+        raise TooFewQuestionsError(
             f"{questions} questions cannot certify a risk of {risk:.3g} with delta {delta:.3g}, "
             f"even without a loss: {needed} are needed. Provide more, or raise --risk."
         )
@@ -68,7 +72,7 @@ def find_threshold(
         The threshold; None if the highest score has too many losses already.
 
     Raises:
-        ConfigError: Too few questions to certify the risk.
+        TooFewQuestionsError: They cannot certify the risk.
     """
     allowed = losses_allowed(len(scores), risk, delta)
     lost: dict[float, int] = {}
@@ -120,8 +124,8 @@ def read_cases(benchmark: Benchmark, results: Sequence[Result]) -> Any:
                 "images": " ".join(question.images),
                 "score": small["probability"],
                 "loss": is_loss(*answered),
-                "small_right": small_right[name] if question.answers else None,
-                "right": right[name] if question.answers else None,
+                "small_right": small_right.get(name),
+                "right": right.get(name),
                 "route": run["route"],
                 "probability": standing["probability"] if standing else None,
                 "seconds": sum(call["seconds"] for call in own.values()),
@@ -155,7 +159,8 @@ def calibrate(
         delta: Chance that it changes more.
 
     Raises:
-        ConfigError: Too few questions, or no call has a probability.
+        TooFewQuestionsError: They cannot certify the risk.
+        ConfigError: No call has a probability.
     """
     if cases.empty or cases["score"].isna().all():
         raise ConfigError(

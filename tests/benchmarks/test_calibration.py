@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from langgraph_mai.benchmarks.calibration import find_threshold, losses_allowed
-from langgraph_mai.configs import ConfigError
+from langgraph_mai.benchmarks.calibration import (
+    TooFewQuestionsError,
+    find_threshold,
+    losses_allowed,
+)
 
 scores = st.one_of(st.just(math.nan), st.sampled_from([0.5, 0.8, 0.9, 0.99, 1.0]), st.floats(0, 1))
 data_sets = st.lists(st.tuples(scores, st.booleans()), min_size=1, max_size=120)
@@ -23,7 +26,7 @@ def test_the_threshold_is_the_lowest_that_a_brute_force_search_certifies(pairs, 
     own, losses = [score for score, _ in pairs], [loss for _, loss in pairs]
     certified = [k for k in range(len(own) + 1) if binom.cdf(k, len(own), risk) <= delta]
     if not certified:
-        with pytest.raises(ConfigError):
+        with pytest.raises(TooFewQuestionsError):
             find_threshold(own, losses, risk, delta)
         return
     assert losses_allowed(len(own), risk, delta) == max(certified)
@@ -38,9 +41,9 @@ def test_the_threshold_is_the_lowest_that_a_brute_force_search_certifies(pairs, 
 
 @pytest.mark.parametrize(("risk", "needed"), [(0.005, 598), (0.01, 299), (0.02, 149), (0.05, 59)])
 def test_too_few_questions_are_refused_with_the_number_needed(risk, needed):
-    with pytest.raises(ConfigError, match=f"{needed} are needed"):
+    with pytest.raises(TooFewQuestionsError, match=f"{needed} are needed"):
         find_threshold([1.0] * 50, [False] * 50, risk, 0.05)
-    with pytest.raises(ConfigError):
+    with pytest.raises(TooFewQuestionsError):
         losses_allowed(needed - 1, risk, 0.05)
     assert losses_allowed(needed, risk, 0.05) == 0
     assert find_threshold([0.5] * needed, [False] * needed, risk, 0.05) == 0.5
