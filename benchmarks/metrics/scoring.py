@@ -40,7 +40,8 @@ def check_scoring(benchmark: Benchmark) -> None:
 def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
     """Compute all figures of a benchmark, under every protocol that has them.
 
-    Questions without a text or a known answer are left out of every figure; texts for other ids are ignored.
+    Questions without a text or a known answer are left out of every figure; texts for other ids are
+    ignored.
 
     Args:
         benchmark: The questions and the metric.
