@@ -277,8 +277,8 @@ class Gate:
         held, now = self.calibration.cascade, describe_cascade(*self._cascade)
         if others := [name for name in now if held.get(name) != now[name]]:
             reason = (
-                f"The gate is off: it was calibrated with other {', other '.join(others)} settings "
-                "or weights; run `mai calibrate` again."
+                "The gate is off: its calibration is of other models or settings "
+                f"({', '.join(others)}); run `mai calibrate` again."
             )
             warnings.warn(reason, stacklevel=2)
             return reason

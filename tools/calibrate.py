@@ -96,7 +96,9 @@ def calibrate(
     with EvaluationProgress("The same command continues from there.") as progress:
 
         def show(pace: "Pace", result: "Result") -> None:
-            progress.show("evaluating", pace, str(result["id"]), result["error"])
+            progress.update("evaluating", pace)
+            if result["error"]:
+                progress.note(f"{result['id']}: {result['error']}")
 
         run = evaluate(
             questions,

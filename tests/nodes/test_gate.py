@@ -1,11 +1,9 @@
 """The audit's running test, alone and shared; what turns a gate off."""
 
-import json
 import multiprocessing
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from langgraph_mai.nodes.confidence import Calibration, Rate
 from langgraph_mai.nodes.gate import Audit, AuditState
