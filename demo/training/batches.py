@@ -112,10 +112,12 @@ class Packer:
 
     def pack(self, rows: Sequence[tuple[int, list[Example]]], mix: Mix) -> Batch:
         """Return one batch of rows (image index, examples)."""
-        lines: list[list[tuple[int, int, int, int, float, int]]] = []
+        lines: list[list[tuple[float, ...]]] = []
         examples: list[Example] = []
         for _, row in rows:
-            line = [(token, 0, 0, _IGNORED, 0.0, -1) for token in self._prefix]
+            line: list[tuple[float, ...]] = [
+                (token, 0, 0, _IGNORED, 0.0, -1) for token in self._prefix
+            ]
             for segment, example in enumerate(row, 1):
                 line += [
                     (token, segment, step, *label)

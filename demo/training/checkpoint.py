@@ -109,9 +109,7 @@ def build_model(role: Role, seed: int) -> Qwen3VLForConditionalGeneration:
     tokenizer = build_tokenizer()
     config: Any = Qwen3VLConfig.from_pretrained(WEIGHTS / role, dtype="float32")
     generation = GenerationConfig.from_pretrained(WEIGHTS / role)
-    numbers = dict(
-        zip(SPECIAL_TOKENS, tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS), strict=True)
-    )
+    numbers = tokenizer.get_vocab()
     end, im_end = numbers["<|endoftext|>"], numbers["<|im_end|>"]
     config.image_token_id = numbers["<|image_pad|>"]
     config.video_token_id = numbers["<|video_pad|>"]

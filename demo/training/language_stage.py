@@ -100,7 +100,7 @@ def train_language(
             log(f"{out.name} step {step + 1}/{plan.steps} {passed:.0f}s {scores}")
         if (step + 1) % plan.save_every == 0:
             learner.save(state_file, step + 1)
-    model.eval().save_pretrained(out)
+    model.save_pretrained(out)
     state_file.unlink(missing_ok=True)
 
 
@@ -116,6 +116,7 @@ class _Learner:
         ]
         self._optimizer = torch.optim.AdamW(groups, lr=plan.peak_rate, betas=(0.9, 0.98))
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimizer, self._share)
+        self._parts: tuple[Any, ...] = (model, self._optimizer, self._schedule)
         self._forward: Any = (
             torch.compile(language_forward, dynamic=True) if plan.compiled else language_forward
         )
@@ -137,15 +138,13 @@ class _Learner:
     def save(self, path: Path, step: int) -> None:
         """Write the state after `step` steps, whole or not at all."""
         partial = path.with_suffix(".partial")
-        parts = (self._model, self._optimizer, self._schedule)
-        torch.save({"step": step, "parts": [part.state_dict() for part in parts]}, partial)
+        torch.save({"step": step, "parts": [part.state_dict() for part in self._parts]}, partial)
         partial.replace(path)
 
     def restore(self, path: Path) -> int:
         """Read what `save` wrote; return the number of steps done."""
         state = torch.load(path, weights_only=True)
-        parts = (self._model, self._optimizer, self._schedule)
-        for part, own in zip(parts, state["parts"], strict=True):
+        for part, own in zip(self._parts, state["parts"], strict=True):
             part.load_state_dict(own)
         return int(state["step"])
 

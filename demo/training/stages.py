@@ -106,10 +106,8 @@ def train(folder: Path, plans: Mapping[Role, Plan], start: Path | None = None) -
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        roles: tuple[Role, ...] = ("small", "large")
-        learn = partial(_learn, folder, plans, start)
-        for _ in pool.map(learn, roles):
-            pass
+        missing = [role for role in plans if not (folder / role).exists()]
+        list(pool.map(partial(_learn, folder, plans, start), missing))
     _check(folder, plans["large"])
     finished: dict[Role, str] = {"small": "small", "large": "large_checking"}
     for role, name in finished.items():
@@ -126,9 +124,8 @@ def _learn(folder: Path, plans: Mapping[Role, Plan], start: Path | None, role: R
         warm_start(role, start / role, seed).save_pretrained(vision)
     if not vision.exists():
         train_vision(build_model(role, seed), scenes, images, vision, plan.vision, seed, log)
-    if not (folder / role).exists():
-        model = _load(vision)
-        train_language(model, scenes, images, folder / role, plan.language, seed + 1, log)
+    model = _load(vision)
+    train_language(model, scenes, images, folder / role, plan.language, seed + 1, log)
 
 
 def _check(folder: Path, plan: Plan) -> None:
@@ -139,8 +136,8 @@ def _check(folder: Path, plan: Plan) -> None:
     scenes, images = image_pool(folder / "pool_large.npy", plan.images, seed)
     written = folder / "reasonings.pkl"
     if not written.exists():
-        small = _load(folder / "small").eval()
-        texts = write_reasonings(small, Tutor(scenes), images, plan.reasonings, seed)
+        small: DemoModel = _load(folder / "small")
+        texts = write_reasonings(small.eval(), Tutor(scenes), images, plan.reasonings, seed)
         written.write_bytes(pickle.dumps(texts))
     real = pickle.loads(written.read_bytes())
     model = _load(folder / "large")

@@ -69,7 +69,7 @@ def train_vision(
         log: Receives a line of progress every 200 steps.
     """
     vision: VisionTower = model.train().model.visual
-    heads = _Heads(model.config.text_config.hidden_size)
+    heads = _Heads(vision.config.out_hidden_size)
     parameters = [*vision.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(
         parameters, lr=plan.peak_rate, weight_decay=0.02, betas=(0.9, 0.98)
