@@ -1,5 +1,11 @@
-"""From LangChain messages to the text of a prompt, by the chat template of a checkpoint."""
+"""From LangChain messages to the text of a prompt, by the chat template of a checkpoint.
 
+Control tokens of the prompt are the template's alone: where the text of a message holds one, the
+prompt's text is cut there by a mark, and what is left and right of it is tokenized apart, so that
+the model reads the characters.
+"""
+
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -17,6 +23,9 @@ from .errors import ModelError
 from .images import is_image_block
 
 _Image = TypeVar("_Image")
+
+MARK = "\ufdd0"
+"""Where the text of a prompt is cut: a noncharacter of Unicode, which no text holds."""
 
 Turn = dict[str, Any]
 """One entry for a chat template: role, content (a list of text and image parts), tool_calls."""
@@ -89,6 +98,8 @@ def turn_text(turn: Turn) -> list[str]:
 def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
     """Render the chat template, and check that it shows everything.
 
+    A `MARK` cuts each control token that the text of a message holds; `tokenize` knows it.
+
     Args:
         processor: The checkpoint's processor.
         turns: The conversation.
@@ -96,11 +107,11 @@ def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) 
         model: The model's name, for error messages.
 
     Raises:
-        ModelError: The template refuses the conversation, leaves a message out, or the text itself
-            holds the marker of an image.
+        ModelError: The template refuses the conversation, or leaves a message or an image out.
     """
     from jinja2 import TemplateError
 
+    turns = _without_control_tokens(processor, turns)
     try:
         text: str = processor.apply_chat_template(
             list(turns), add_generation_prompt=True, tokenize=False
@@ -122,11 +133,62 @@ def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) 
     shown = text.count(marker) if marker else 0
     if shown and shown != images:
         raise ModelError(
-            f"The prompt for {model!r} shows {shown} images where {images} were given: its text "
-            f"holds the image marker {marker!r}, or an image is in a message of a role that the "
-            "chat template shows without images."
+            f"The prompt for {model!r} shows {shown} images where {images} were given: one is in a "
+            "message of a role that the chat template shows without images; put it into a user "
+            "message."
         )
     return text
+
+
+def tokenize(tokenizer: Any, text: str, **settings: Any) -> dict[str, list[Any]]:
+    """Tokenize the text of a prompt, cut at its marks.
+
+    Args:
+        tokenizer: The checkpoint's.
+        text: What `prompt_text` returned, or a part of it.
+        settings: Of the tokenizer's call.
+
+    Returns:
+        What the tokenizer returns; offsets are those in the text without its marks.
+    """
+    whole: dict[str, list[Any]] = {}
+    before = 0
+    for part in text.split(MARK):
+        encoded = tokenizer(part, **settings)
+        for key, values in encoded.items():
+            if key == "offset_mapping":
+                values = [(before + first, before + last) for first, last in values]  # noqa: PLW2901
+            whole.setdefault(key, []).extend(values)
+        before += len(part)
+        settings["add_special_tokens"] = False  # a text begins once
+    return whole
+
+
+def _without_control_tokens(processor: Any, turns: Sequence[Turn]) -> list[Turn]:
+    """Cut what a tokenizer would read as a control token, in all text of a conversation."""
+    added = processor.tokenizer.added_tokens_decoder.values()
+    names = {str(token) for token in added} | {getattr(processor, "image_token", None) or ""}
+    # Some tokenizers add plain words or white space, which mean what they say.
+    control = [re.escape(name) for name in names if len(name) > 1 and re.search(r"[^\w\s]", name)]
+    pattern = re.compile("|".join(sorted(control, key=len, reverse=True)) or r"(?!)")
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: cut(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [cut(one) for one in value]
+        while isinstance(value, str) and pattern.search(value):
+            value = pattern.sub(lambda found: found[0][0] + MARK + found[0][1:], value)
+        return value
+
+    made: list[Turn] = cut(list(turns))
+    for turn in made:
+        if pattern.search(
+            "".join(turn_text(turn))
+        ):  # one that begins in a part and ends in another
+            for part in turn["content"]:
+                part |= {"text": MARK + part["text"]} if part["type"] == "text" else {}  # noqa: PLW2901
+    return made
 
 
 def _role(message: BaseMessage) -> str:
