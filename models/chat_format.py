@@ -90,6 +90,25 @@ def chat_turns(
     return turns, images
 
 
+# Control tokens of common model families, for servers, whose tokenizers are not here.
+_CONTROL_TOKENS = re.compile(
+    r"(?<=<)(?=\|[\w.:-]{1,40}\|>|\uff5c[^<>\uff5c]{1,40}\uff5c>"
+    r"|/?(?:s|bos|eos|pad|unk|img|image|IMG_CONTEXT|video|audio|think|tool_call|tool_response"
+    r"|(?:start|end)_of_\w{1,20})>)|(?<=\[)(?=/?INST\]|IMG\])"
+)
+_BREAK = "\u200b"
+"""A space without width: models read over it, and no tokenizer finds a control token around it."""
+
+
+def plain_text(text: str) -> str:
+    """Return a text for a server, in which no control token of the common model families stands.
+
+    `_BREAK` parts each after its first letter. Who writes `<|im_end|>` into a question must not end
+    the turn with it. Other text is unchanged.
+    """
+    return _CONTROL_TOKENS.sub(_BREAK, text)
+
+
 def turn_text(turn: Turn) -> list[str]:
     """Return the texts of a turn."""
     return [part["text"] for part in turn["content"] if part["type"] == "text"]
@@ -183,9 +202,7 @@ def _without_control_tokens(processor: Any, turns: Sequence[Turn]) -> list[Turn]
 
     made: list[Turn] = cut(list(turns))
     for turn in made:
-        if pattern.search(
-            "".join(turn_text(turn))
-        ):  # one that begins in a part and ends in another
+        if pattern.search("".join(turn_text(turn))):  # it begins in one part and ends in another
             for part in turn["content"]:
                 part |= {"text": MARK + part["text"]} if part["type"] == "text" else {}  # noqa: PLW2901
     return made
