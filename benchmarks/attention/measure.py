@@ -28,7 +28,7 @@ from ...nodes.sparse_transfer import (
 from ...nodes.state import RunState
 from ..evaluation.results import Result, graph_input
 from ..evaluation.runner import OnResult, Pace, StrategyGraphs, run_here, run_strategies
-from ..evaluation.store import EvaluationStore, current_question, question_key
+from ..evaluation.store import EvaluationStore, current_question, question_content
 from ..question import Benchmark, BenchmarkQuestion
 
 Source = Literal["small", "large"]
@@ -160,7 +160,8 @@ class Failure:
     error: str
 
 
-OnPass = Callable[[Pace, Reading | Failure], None]
+OnPass = Callable[[Pace, str, str | None], None]
+"""Called with how far it is, whose reasoning was read, and why that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +306,7 @@ class _Passes:
     ) -> tuple[MeasuredPass, bool]:
         if not reasoning:
             raise ValueError("the reasoning is empty")
-        current_question.set(await asyncio.to_thread(question_key, question))
+        current_question.set(await asyncio.to_thread(question_content, question))
         state: RunState = {**graph_input(question)}  # type: ignore[typeddict-item]
         task = await asyncio.to_thread(read_task, state)
         prompt = await asyncio.to_thread(transfer_prompt, self.reader, task, reasoning)
@@ -325,7 +326,7 @@ class _Passes:
             made = await asyncio.to_thread(MeasuredPass.of, reasoning, found, self.share)
             return made.as_dict()
 
-        value, cached = await self.store.acall(f"attention by head {self.share} {key}", make)
+        value, cached = await self.store.acall(f"{key} by head {self.share}", make)
         return MeasuredPass.from_dict(value), cached
 
 
@@ -349,7 +350,8 @@ async def _read(
             raise passes.store.problem
         pace.advance(fresh=fresh)
         if not result["error"]:  # a reasoning that failed was told as one
-            on_pass(pace, made)
+            error = made.error if isinstance(made, Failure) else None
+            on_pass(pace, f"{question.id}, {source} reasoning", error)
         return made
 
     async with asyncio.TaskGroup() as group:

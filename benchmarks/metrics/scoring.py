@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from ...configs import ConfigError
 from ..question import ROTATION, Benchmark, BenchmarkQuestion
 from ..statistics import proportion_interval
-from .grading import RULES, YES_NO, Outcome, Protocol, Score, outcome
+from .grading import RULES, YES_NO, Protocol, Score
 from .pope import pope_scores
 from .readers import YesNo
 
@@ -96,27 +96,6 @@ def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Gra
     for (protocol, _), graded in _figures(benchmark, texts).items():
         first.setdefault(protocol, graded)
     return first
-
-
-def outcomes(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[str, Outcome]:
-    """Return what became of each question that has a text: right, wrong, unread or empty.
-
-    All but right count as wrong in the typed figures; a run that breaks shows in their numbers.
-
-    Args:
-        benchmark: The questions and the metric.
-        texts: Final outputs by question id.
-
-    Raises:
-        ValueError: No metric has that name.
-        ModuleNotFoundError: The extra `benchmarks` is not installed.
-    """
-    graded = grades(benchmark, texts)["typed"]
-    return {
-        one.id: outcome(one, texts[one.id], right=graded[one.id] == 1)
-        for one in benchmark.questions
-        if one.id in texts
-    }
 
 
 def _check(benchmark: Benchmark) -> None:

@@ -30,8 +30,8 @@ class Table:
 
     name: str
     title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[Cell, ...]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
     scale: float = 100.0
     places: int = 1
     notes: Sequence[str] = ()
