@@ -91,7 +91,6 @@ def profile(
     require("torch", "torchvision", "transformers", extra="transformers")
     require(*(["matplotlib", "scipy"] if out else []), extra="profiling")
     from ..benchmarks.records import machine_load, write_run_record
-    from ..benchmarks.report.table import Table
     from ..profiling.profile_report import records, tables, write_profile
     from ..profiling.profile_rows import ProfileFile, impossible_rows
     from ..profiling.targets import Grid
@@ -123,7 +122,7 @@ def profile(
     if as_json:
         print_json([figure.as_dict() for figure in records(file.rows)])
         return
-    show_tables([Table(one.name, one.title, one.header, one.rows) for one in tables(file.rows)])
+    show_tables(tables(file.rows))
 
 
 def _check(sizes: dict[str, list[int] | None], repeats: int, longest: float) -> None:

@@ -159,14 +159,12 @@ def simulate(
 
 def _show(found: Any, paper: bool) -> None:
     """Print tables, then the advice and what contradicts itself."""
-    from ..benchmarks.report.table import Table
     from ..profiling.paper import contradictions
     from ..profiling.simulation_report import tables
     from .rendering import show_lines, show_tables
 
     show_lines(found.inputs, "What it computes with")
-    shown = tables(found, paper=paper)
-    show_tables([Table(one.name, one.title, one.header, one.rows) for one in shown])
+    show_tables(tables(found, paper=paper))
     show_lines([str(one) for one in found.advice], "Advice")
     if paper:
         show_lines(contradictions(), "Figures of the paper that contradict each other")
