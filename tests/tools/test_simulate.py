@@ -186,16 +186,18 @@ def test_any_name_can_be_drawn(tmp_path, given):
     assert (tmp_path / "out" / "economy.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_folder_holds_what_the_last_simulation_wrote(tmp_path):
-    profile = profiled(tmp_path / "out", "A", "B")
-    (profile / "run.json").write_text("of the profile")
-    run("--questions", 5, "--plan", 1, "--out", tmp_path / "out")
-    assert (tmp_path / "out" / "plan.csv").exists()
-    run("--profile", profile, "--questions", 5, "--out", tmp_path / "out")
-    names = {path.name for path in profile.iterdir()}
-    assert not names & {"plan.csv", "table11.csv", "table12.csv"}
-    assert (profile / "run.json").read_text() == "of the profile"
+def test_a_folder_holds_what_the_last_simulation_wrote(tmp_path, given):
+    profile, earlier = profiled(tmp_path / "out", "A", "B"), {"table11.csv", "table12.csv"}
+    for name in ("run.json", "plan.csv", *earlier):
+        (profile / name).write_text("of the profile, or of an earlier simulation")
+    words = ("--profile", profile, *given(), "--questions", 5, "--out", profile)
+    run(*words, "--plan", 1)
+    assert not {path.name for path in profile.iterdir()} & earlier
+    assert (profile / "plan.csv").read_text().startswith("benchmark,strategy")
+    assert (profile / "run.json").read_text().startswith("of the profile")
     assert json.loads((profile / "simulate-run.json").read_text())["settings"]["questions"] == 5
+    run(*words)
+    assert not (profile / "plan.csv").exists()
 
 
 def test_it_says_which_pair_and_whose_routes_it_computes_with(tmp_path, given):
