@@ -23,6 +23,7 @@ _ROUTES = {
 }
 _ATTENDS = {"large": "the large model", "small": "the small model", "selector": "the selector"}
 
+_FILE_WIDTH = 160
 _WIDEST = 10_000
 _NARROW = 9
 """Headers are not wrapped to less."""
@@ -31,28 +32,37 @@ _NARROW = 9
 def show_tables(tables: Sequence[Table]) -> None:
     """Print tables with their titles and notes; the first column holds names.
 
-    Intervals stand below their values. Where the terminal is narrower than a table, the terminal
-    wraps its lines: figures are never cut, and names that begin alike stay apart.
+    In wide tables intervals stand below their values. Where the terminal is narrower still, it
+    wraps the lines: figures are never cut, and names that begin alike stay apart.
     """
     console = _stdout()
+    widest = console.width if console.is_terminal else _FILE_WIDTH
     for table in tables:
         if table.title:
             console.print(Text(table.title, "bold"), soft_wrap=True)
-        cells = [[cell.replace(" (", "\n(") for cell in row] for row in table.cells()]
-        grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for number, column in enumerate(table.columns):
-            texts = [row[number] for row in cells]
-            longest = max((len(line) for text in texts for line in text.splitlines()), default=0)
-            header = "\n".join(wrap(column, max(longest, _NARROW), break_long_words=False))
-            figures = number and all(_is_figure(row[number]) for row in table.rows)
-            grid.add_column(header, justify="right" if figures else "left", no_wrap=True)
-        for row in cells:
-            grid.add_row(*map(Text, row))
-        needed = console.measure(grid, options=console.options.update(width=_WIDEST)).maximum
+        options = console.options.update(width=_WIDEST)
+        grid = _grid(table, " (")
+        if console.measure(grid, options=options).maximum > widest:
+            grid = _grid(table, "\n(")
+        needed = console.measure(grid, options=options).maximum
         console.width = max(console.width, needed)
         console.print(grid, soft_wrap=True)
         show_lines(table.notes)
         console.print()
+
+
+def _grid(table: Table, before_interval: str) -> Grid:
+    cells = [[cell.replace(" (", before_interval) for cell in row] for row in table.cells()]
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for number, column in enumerate(table.columns):
+        texts = [row[number] for row in cells]
+        longest = max((len(line) for text in texts for line in text.splitlines()), default=0)
+        header = "\n".join(wrap(column, max(longest, _NARROW), break_long_words=False))
+        figures = number and all(_is_figure(row[number]) for row in table.rows)
+        grid.add_column(header, justify="right" if figures else "left", no_wrap=True)
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 def show_lines(lines: Sequence[str], title: str = "") -> None:
