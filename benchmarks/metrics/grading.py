@@ -41,7 +41,7 @@ paper. vlmevalkit, lmms: what VLMEvalKit and lmms-eval do, without a judge model
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Score:
     """One figure with its 95% interval.
 

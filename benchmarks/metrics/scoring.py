@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from ...configs import ConfigError
 from ..question import ROTATION, Benchmark, BenchmarkQuestion
-from ..statistics import proportion_interval
+from ..statistics import proportion
 from .grading import RULES, YES_NO, Protocol, Score
 from .pope import pope_scores
 from .readers import YesNo
@@ -141,16 +141,8 @@ def _parts(
 def _score(
     protocol: Protocol, figure: str, values: Sequence[float], group: Mapping[str, str]
 ) -> Score:
-    low, high = proportion_interval(values)
-    return Score(
-        protocol=protocol,
-        metric=figure,
-        value=sum(values) / len(values) if values else None,
-        low=low,
-        high=high,
-        questions=len(values),
-        group=group,
-    )
+    found = proportion(values)
+    return Score(protocol, figure, found.value, found.low, found.high, len(values), group)
 
 
 def _pope(benchmark: Benchmark, texts: Mapping[str, str]) -> Iterator[Score]:
