@@ -15,9 +15,11 @@ from langgraph.errors import GraphBubbleUp
 from ..answers import Answer, AnswerType, Verdict, agree
 from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
+from ..models.chat_format import plain_text
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
 from .model_call import check_chat_model, check_timeout, read_answer, record
+from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
 
 _QUESTION = (
@@ -52,7 +54,8 @@ class Judge:
 
     def request(self, first: Answer, second: Answer, task: Task) -> Request:
         """Return the request that compares two answers."""
-        text = _QUESTION.format(question=task["question"], first=first.text, second=second.text)
+        texts = map(plain_text, (task["question"], first.text, second.text))
+        text = _QUESTION.format(**dict(zip(("question", "first", "second"), texts, strict=True)))
         return Request(
             model=self.model,
             role="judge",
@@ -126,8 +129,9 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
 
     A model that failed once is not called again: the other one's answer stands.
     """
-    if state["direct_verdict"] == "agree" or not _both_answered(
-        state["small_direct"], state["large_direct"]
+    check_state(state)  # it may have been written by `update_state`, and read by no node yet
+    if state.get("direct_verdict") == "agree" or not _both_answered(
+        state.get("small_direct"), state.get("large_direct")
     ):
         return "respond"
     return "small_reasoning"
@@ -135,8 +139,9 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
 
 def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoning_transfer"]:
     """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
-    reasoned = state["small_reason"]
-    if state["reasoning_verdict"] == "agree" or not reasoned or not reasoned["text"].strip():
+    check_state(state)
+    reasoned = state.get("small_reason")
+    if state.get("reasoning_verdict") == "agree" or not reasoned or not reasoned["text"].strip():
         return "respond"
     return "reasoning_transfer"
 
