@@ -11,7 +11,6 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from ..configs import PromptsConfig
-from ..models.chat_format import plain_text
 
 Style = Literal["direct", "explain", "reason"]
 
@@ -25,9 +24,9 @@ def question_text(prompts: PromptsConfig, question: str, choices: Sequence[str] 
 
     Ends with a line break, so that the tokens before the instruction do not depend on it.
     """
-    lines = [plain_text(question.strip())]
+    lines = [question.strip()]
     lines += [
-        prompts.choice.format(letter=letter, text=plain_text(text))
+        prompts.choice.format(letter=letter, text=text)
         for letter, text in zip(LETTERS, choices, strict=False)
     ]
     return "\n".join(lines) + "\n"
@@ -51,7 +50,7 @@ def schema_instruction(fields: Mapping[str, str]) -> str:
 def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: str) -> str:
     """Return the last part of a prompt that transfers a reasoning and asks for the answer."""
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
-    return instruction.replace(_REASONING, plain_text(reasoning.strip()))
+    return instruction.replace(_REASONING, reasoning.strip())
 
 
 def reasoning_span(
@@ -63,7 +62,7 @@ def reasoning_span(
     """
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
     start = len(question) + instruction.index(_REASONING)
-    return start, start + len(plain_text(reasoning.strip()))
+    return start, start + len(reasoning.strip())
 
 
 def build_messages(

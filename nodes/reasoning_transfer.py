@@ -13,7 +13,6 @@ from langgraph.errors import GraphBubbleUp
 
 from ..configs import ConfigError, SparseTransfer
 from ..models.capabilities import SupportsAttention
-from ..models.chat_format import plain_text
 from .call_cache import CallCache
 from .caller import (
     Caller,
@@ -159,7 +158,7 @@ async def _transfer(
         except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
             reply = Reply(0.0, error=f"The transfer failed: {one_line(error)}")
             return record(target.role, "transfer", reply, task)
-    left = Shortening(plain_text(reasoning))
+    left = Shortening(reasoning)
     replies: list[Reply] = []
     selections: list[Selection] = []
     while not replies or left.shorten(replies[-1].too_long):

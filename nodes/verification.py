@@ -15,7 +15,6 @@ from langgraph.errors import GraphBubbleUp
 from ..answers import Answer, AnswerType, Verdict, agree
 from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
-from ..models.chat_format import plain_text
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
 from .model_call import check_chat_model, check_timeout, read_answer, record
@@ -54,8 +53,7 @@ class Judge:
 
     def request(self, first: Answer, second: Answer, task: Task) -> Request:
         """Return the request that compares two answers."""
-        texts = map(plain_text, (task["question"], first.text, second.text))
-        text = _QUESTION.format(**dict(zip(("question", "first", "second"), texts, strict=True)))
+        text = _QUESTION.format(question=task["question"], first=first.text, second=second.text)
         return Request(
             model=self.model,
             role="judge",
