@@ -1,7 +1,7 @@
 """State is input: on a server, who may start a run may write any key of it, and go anywhere."""
 
 import pytest
-from fakes import PROMPTS, QUESTION, ScriptedModel
+from fakes import PROMPTS, ScriptedModel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
