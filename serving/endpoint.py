@@ -100,7 +100,8 @@ class Endpoint(FastAPI):
         if not self._free:
             # A client that still sends would miss the response.
             await _body(request, keep=False)
-            error = RequestError("Too many questions at a time; try again later.", 429)
+            words = "Too many questions at a time; try again later."
+            error = RequestError(words, 429, code="rate_limit_exceeded")
             error.retry_after = math.ceil(self._seconds * self._most)
             raise error
         self._free -= 1

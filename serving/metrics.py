@@ -80,7 +80,7 @@ class Metrics:
             logger.info("The %s model answers again.", role)
         if not self._ready and not any(self._errors.values()):
             self._ready = True
-            logger.info("Ready: both models answer.")
+            logger.info("Ready. Both models answer.")
 
     def is_silent(self, role: str, seconds: float) -> bool:
         """Whether a model failed last, or was not called for so long."""

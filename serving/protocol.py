@@ -89,6 +89,10 @@ def _parts(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
+def _listed(stop: Any) -> Any:
+    return [stop] if isinstance(stop, str) else stop
+
+
 _Empty = Annotated[list[Any], Field(max_length=0)] | None
 
 
@@ -157,13 +161,8 @@ class ChatRequest(_Body):
     max_completion_tokens: int | None = Field(default=None, gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
-    stop: Annotated[list[str], Field(max_length=4)] | str | None = None
+    stop: Annotated[list[str], BeforeValidator(_listed), Field(max_length=4)] | None = None
     mai: Options = Options()
-
-    @property
-    def stops(self) -> list[str]:
-        """The stop strings."""
-        return [self.stop] if isinstance(self.stop, str) else self.stop or []
 
     def split(self) -> tuple[str, list[BaseMessage]]:
         """Return what the models read before the question, and the conversation that ends with it.

@@ -130,7 +130,7 @@ class Strategies:
                     emit({"reasoning_content": str(token.text)})
         calls: list[ModelCall] = result["calls"]
         self._metrics.answered(chat.model, result["route"], result["fallback"], calls)
-        answer = _cut(result["answer"], chat.stops)
+        answer = _cut(result["answer"], chat.stop or [])
         if emit:
             emit({"content": answer})
         thoughts = [call for call in calls if call["style"] in _REASONING]
@@ -146,9 +146,8 @@ class Strategies:
 
     async def _alone(self, chat: ChatRequest, emit: Emit | None) -> Completion:
         limits = [limit for limit in (chat.max_tokens, chat.max_completion_tokens) if limit]
-        settings: dict[str, Any] = {"stop": chat.stops} if chat.stops else {}
+        settings = chat.model_dump(include={"temperature", "seed", "stop"}, exclude_none=True)
         settings |= {"max_tokens": min(limits)} if limits else {}
-        settings |= chat.model_dump(include={"temperature", "seed"}, exclude_none=True)
         messages = [message.as_langchain() for message in chat.messages]
         message = AIMessageChunk("")
         async with asyncio.timeout(self._timeout):

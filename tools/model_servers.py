@@ -305,7 +305,7 @@ def served_pair(pair: PairConfig, name: str, urls: Mapping[str, str]) -> dict[st
     if len(models) < len(roles):
         return models
     return {
-        "description": f"The models of {name} on servers that `mai serve` started.",
+        "description": f"The models of {name} on servers that `mai serve --models` started.",
         "backend": "server",
         "prompts": pair.prompts,
         **models,
