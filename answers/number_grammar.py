@@ -99,6 +99,7 @@ _UNIT = re.compile(
     r"[ -]?(?P<power>(?:square|sq\.?|cubic|cu\.?) )?(?P<name>US\$|[$€£¥₹元]|°[CF]?|[A-Za-z]+)"
     r"(?P<exponent>\^?[23])?(?![A-Za-z\d^])(?:(?:/| per )(?P<per>[A-Za-z]+)(?![\w^/]))?"
 )
+_INCHES_LAST = re.compile(r"([ -]?in)\b\W*$")  # Elsewhere "in" is a preposition.
 _BEFORE = re.compile(
     r"(?P<sign>(?<![\w)])[-+]|\b(?:minus|negative) |)"
     r"(?P<currency>\bUS ?\$ ?|[$€£¥₹] ?|\b(?:USD|EUR|GBP|INR|JPY|CNY|RMB|Rs\.?) |)"
@@ -109,10 +110,12 @@ _CURRENCY_NEXT = re.compile(r" ?(?:[$€£]|(?:USD|EUR|GBP|dollars|euros)\b)")
 
 # What makes a span no exact value: what stands before or after it.
 _BROKEN_BEFORE = re.compile(
-    r"(?:[A-Za-z_^]|\d[,/:]|[A-Za-z0-9]-|[A-Za-z\d]\.|^- |(?:[$€£¥₹]|\b[A-Z]{3}) ?\()$"
+    # A function or an operator of the number, or a further argument of one.
+    r"(?:[√∛∑∏∫]|\\(?!f?box(?:ed)?\b)[A-Za-z]+|\b(?:sqrt|log|ln|exp|sin|cos|tan)) ?[({]*$|\}\{$"
+    r"|(?:[A-Za-z_^]|\d[,/:]|[A-Za-z0-9]-|[A-Za-z\d]\.|^- |(?:[$€£¥₹]|\b[A-Z]{3}) ?\()$"
 )
 _BROKEN_AFTER = re.compile(
-    r"[A-Za-z_^\d/]|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
+    r"[A-Za-z_^\d/]| ?(?:[√π∞]|\\(?!end\b)[A-Za-z]|pi\b)|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
     r"|[ -](?:half|halves|(?:hundred|thousand|million)ths?)\b|(?: and| point)\W*$"
     rf"|{_HAN}|个?半| (?:or|and) (?:more|less|fewer|above|below|over|under)\b|多|以上"
 )
@@ -423,6 +426,8 @@ def _unit(text: str, end: int, currency: str) -> tuple[str, int]:
     """Return the unit that follows a number, and where it ends; "" if there is none."""
     if percent := _PERCENT.match(text, end):
         return "%", percent.end()
+    if not currency and (inches := _INCHES_LAST.match(text, end)):
+        return "in", inches.end(1)
     written = _UNIT.match(text, end)
     unit = _unit_named(written["name"]) if written else ""
     if not written or not unit or (currency and unit != currency):
