@@ -149,7 +149,7 @@ class Strategies:
         settings = chat.model_dump(include={"temperature", "seed", "stop"}, exclude_none=True)
         settings |= {"max_tokens": min(limits)} if limits else {}
         messages = [message.as_langchain() for message in chat.messages]
-        message = AIMessageChunk("")
+        message = AIMessageChunk(content="")
         async with asyncio.timeout(self._timeout):
             async for chunk in getattr(self._pair, chat.model).astream(messages, **settings):
                 message += chunk

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -165,10 +165,11 @@ def _serve_endpoint(
         names = ["localhost", "127.0.0.1", "[::1]", host]
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=names)
     with Progress() as progress:
-        for role, model in (("small", served.small), ("large", served.large)):
+        models: dict[str, Any] = {"small": served.small, "large": served.large}
+        for role, model in models.items():
             progress.start(step := f"loading the {role} model")
             with suppress(UnreachableError):  # a server may come later; /health tells
-                model.load()  # type: ignore[attr-defined]  as all models of pairs do
+                model.load()
             progress.finish(step)
     logging.basicConfig(format="%(message)s")
     logging.getLogger(f"{__package__.rpartition('.')[0]}.serving").setLevel(logging.INFO)
