@@ -56,13 +56,9 @@ def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: st
 def reasoning_span(
     prompts: PromptsConfig, question: str, reasoning: str, answer_type: str
 ) -> tuple[int, int]:
-    """Return where a reasoning stands in the text of the prompt that transfers it: (start, end).
+    """Return where a reasoning stands in the prompt that transfers it: (start, end).
 
-    Args:
-        prompts: The texts around a question.
-        question: What `question_text` returned.
-        reasoning: The reasoning.
-        answer_type: What kind of answer is expected.
+    `question` is what `question_text` returned.
     """
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
     start = len(question) + instruction.index(_REASONING)
@@ -72,14 +68,7 @@ def reasoning_span(
 def build_messages(
     prompts: PromptsConfig, image_blocks: Sequence[dict[str, Any]], question: str, instruction: str
 ) -> list[BaseMessage]:
-    """Return the messages of one model call.
-
-    Args:
-        prompts: The texts around the question.
-        image_blocks: LangChain content blocks, one per image, in order.
-        question: What `question_text` returned.
-        instruction: What `style_instruction` or `transfer_instruction` returned.
-    """
+    """Return the messages of one model call: the images' content blocks, then the text."""
     content: list[str | dict[Any, Any]] = [
         *image_blocks,
         {"type": "text", "text": question + instruction},

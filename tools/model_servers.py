@@ -78,9 +78,9 @@ def serve_models(
         log_dir: Folder for the servers' logs; None for one that goes with them.
         as_json: Whether the pair is printed as JSON.
     """
-    from ..models.vllm.engine_args import quiet_defaults
+    from ..models.vllm.engine_args import quiet
 
-    environ = quiet_defaults() | os.environ
+    environ = quiet(os.environ)
     config = load_pair_config(pair)
     roles = _roles(config, pair, only)
     file = _file_to_write(write, pair, complete=_is_complete(config, roles))
