@@ -263,7 +263,7 @@ class PairConfig(Frozen):
     Attributes:
         description: One line for people.
         backend: What runs the models: `transformers`, `vllm` (an engine in this process), or
-            `server` (an OpenAI-compatible server that already runs, see `mai serve`).
+            `server` (an OpenAI-compatible server that already runs, see `mai serve --models`).
         prompts: Name of a file in configs/prompts, or a path to one, from the pair file's folder.
         small: The small agent's model.
         large: The large agent's model.
