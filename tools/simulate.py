@@ -114,7 +114,10 @@ def simulate(
     ):
         if wrong:
             raise UsageError(sentence)
+    measured = read_latencies(profile, small, large, backend)
+    read = read_workloads(routes, tokens, small, large, measured if profile else None)
     try:
+        workloads = [replace(workload, skipped=skip) for workload in read]
         serving = Serving(
             questions=questions,
             rate=rate,
@@ -131,16 +134,9 @@ def simulate(
     except ValueError as error:
         raise UsageError(str(error)) from error
     folder = results_folder(out) if out else None
-    measured = read_latencies(profile, small, large, backend)
     latencies: Latencies = {
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
     }
-    workloads = read_workloads(routes, tokens, small, large, measured if profile else None)
-    if skip:
-        try:
-            workloads = [replace(workload, skipped=skip) for workload in workloads]
-        except ValueError as error:
-            raise UsageError(str(error)) from error
     if advice and not out:
         lines = [advise(workload, latencies, floor) for workload in workloads]
         if as_json:
