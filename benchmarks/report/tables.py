@@ -195,7 +195,7 @@ def gated(runs: Sequence[Evaluated], protocol: str) -> Table:
             continue
         calls = run.calls.assign(both=run.calls["input_tokens"] + run.calls["output_tokens"])
         tokens = calls.groupby(["strategy", "question"])["both"].sum(min_count=1)
-        spent = [tokens[name].reindex(both.index).tolist() for name in (GATED, "mai")]
+        spent, before = (tokens[name].reindex(both.index).tolist() for name in (GATED, "mai"))
         rows.append(
             (
                 run.benchmark.name,
@@ -204,7 +204,7 @@ def gated(runs: Sequence[Evaluated], protocol: str) -> Table:
                 proportion(both, both["answer"] != both["answer.mai"]),
                 *(run.score(name, protocol) for name in (GATED, "mai")),
                 difference(own, plain, protocol),
-                statistics.ratio(*spent, both["image"].tolist()),
+                statistics.ratio(spent, before, both["image"].tolist()),
                 time_ratio(run, GATED, "mai"),
             )
         )
