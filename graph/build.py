@@ -47,6 +47,7 @@ def create_mai(
     review: bool = False,
     timeout: float | None = None,
     allow_fetch: bool = False,
+    require_images: bool = True,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: CallCache | None = None,
@@ -81,6 +82,8 @@ def create_mai(
             to continue with the transfer. It needs a checkpointer, here or in a parent.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
+        require_images: Whether a question without an image is refused with a `MAIInputError`. If
+            not, the models answer from the text, and `images` of each call says 0.
         checkpointer: As for any graph; None inherits a parent graph's.
         store: As for any graph.
         cache: Stores model calls; an equal one (same model, prompt, images and settings) is not
@@ -103,7 +106,12 @@ def create_mai(
     option = TransferOption.read(transfer, selector, reader=agents["large"], small=agents["small"])
 
     graph = new_graph()
-    add(graph, prepare(allow_fetch=allow_fetch, check_settings=option.check_settings))
+    first = prepare(
+        allow_fetch=allow_fetch,
+        require_images=require_images,
+        check_settings=option.check_settings,
+    )
+    add(graph, first)
     add(graph, agent_node("small_agent", agents["small"], "direct", cache))
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))

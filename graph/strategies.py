@@ -63,6 +63,7 @@ class StrategyOptions(TypedDict, total=False):
     selector: AttentionModel | None
     timeout: float | None
     allow_fetch: bool
+    require_images: bool
     checkpointer: Checkpointer
     store: BaseStore | None
     cache: CallCache | None
@@ -106,7 +107,11 @@ def create_strategy(
         transfer, selector, reader=agents[reader], small=agents["small"]
     )
     nodes = [
-        prepare(allow_fetch=allow_fetch, check_settings=option.check_settings if option else None),
+        prepare(
+            allow_fetch=allow_fetch,
+            require_images=options.get("require_images", True),
+            check_settings=option.check_settings if option else None,
+        ),
         _reader(name, source, agents, cache),
     ]
     if option and source:

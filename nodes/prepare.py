@@ -5,10 +5,10 @@ node also resets every key of the former run: on a thread with a checkpointer th
 there, and answer the next question.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast, get_args
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import get_runtime
 from PIL import Image
 
@@ -20,10 +20,17 @@ from ..models.images import (
     cached_image,
     describe,
     image_reference,
-    is_image_block,
     load_image,
 )
 from .caller import Caller, Node, Update
+from .conversation import (
+    ShownImage,
+    later_images,
+    latest_images,
+    question_turn,
+    turn_images,
+    turn_text,
+)
 from .prompts import LETTERS
 from .settings import read_context
 from .state import (
@@ -34,6 +41,9 @@ from .state import (
     Task,
 )
 
+NS_SEP = "|"
+"""What LangGraph puts between the names of nested graphs' nodes."""
+
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
     *("direct_verdict", "reasoning_verdict", "review"),
@@ -43,12 +53,16 @@ _WRITTEN: tuple[str, ...] = (
 
 
 def prepare(
-    *, allow_fetch: bool = False, check_settings: Callable[[dict[str, Any]], None] | None = None
+    *,
+    allow_fetch: bool = False,
+    require_images: bool = True,
+    check_settings: Callable[[dict[str, Any]], None] | None = None,
 ) -> Node:
     """Make the node. It also reads the run's context, and puts its settings into the task.
 
     Args:
         allow_fetch: Whether http(s) images may be fetched.
+        require_images: Whether a question without an image is refused.
         check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
     """
 
@@ -59,7 +73,9 @@ def prepare(
         settings = context.settings()
         if check_settings:
             check_settings(settings)
-        task, data = await caller.run(_read, state, allow_fetch)
+        place = caller.config.get("configurable", {}).get("checkpoint_ns", "")
+        nested = NS_SEP in place  # below a node of a parent graph
+        task, data = await caller.run(_read, state, allow_fetch, require_images, nested)
         if settings:
             task["settings"] = settings
         written = {key: None for key in _WRITTEN if state.get(key) is not None}
@@ -69,11 +85,10 @@ def prepare(
 
 
 def read_task(state: RunState, *, allow_fetch: bool = False) -> Task:
-    """Read the question from `question` and `images` or from the last human message.
+    """Read the question and its images, from `question` and `images` or from the messages.
 
-    A `question` goes before the messages, and `images` before the images of the message. Without
-    `images`, those of the last message count too if it is a human one (sent together with the
-    question); a message further back belongs to an earlier turn.
+    A `question` goes before what a person's last messages ask, and `images` before those in
+    messages. A question without images of its own is about the latest ones of the conversation.
 
     Raises:
         MAIInputError: No question, or something about the input that a person must change.
@@ -100,12 +115,23 @@ def read_images(
     ]
 
 
-def _read(state: RunState, allow_fetch: bool) -> tuple[Task, dict[str, str]]:
+def _read(
+    state: RunState, allow_fetch: bool, require_images: bool = False, nested: bool = False
+) -> tuple[Task, dict[str, str]]:
     """Return the task, and the images that came as data, by digest."""
-    message = _human_message(state)
-    question = _question(state, message)
-    references, data = _images(state, message, allow_fetch)
+    messages = list(state.get("messages") or [])
+    given: Any = state.get("question")
+    # Beside a `question`, a person's last message is sent along, and earlier ones are history.
+    turn = question_turn(messages if given is None else messages[-1:])
+    question = _question(given, turn)
     question, choices, answer_type = _choices_and_type(state, question)
+    references, data = _images(state, turn, allow_fetch, nested)
+    if require_images and not references:
+        raise MAIInputError(
+            "There is no image in this conversation: send one with the question, as `images` "
+            "(paths, URLs or data URIs) or inside a message. Only a graph made with "
+            "`require_images=False` answers without."
+        )
     task: Task = {
         "question": question,
         "images": references,
@@ -115,96 +141,62 @@ def _read(state: RunState, allow_fetch: bool) -> tuple[Task, dict[str, str]]:
     return task, data
 
 
-def _human_message(state: RunState) -> HumanMessage | None:
-    messages: list[BaseMessage] = list(state.get("messages") or [])
-    if state.get("question") is not None:
-        messages = messages[-1:]
-    return next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)
-
-
-def _question(state: RunState, message: HumanMessage | None) -> str:
-    given: Any = state.get("question")
+def _question(given: Any, turn: Sequence[BaseMessage]) -> str:
     if given is not None and not isinstance(given, str):
         raise MAIInputError(f"`question` must be a text, not {_kind(given)}.")
-    question = given if given is not None else _message_text(message) if message else None
-    if question is None:
+    text = turn_text(turn)  # refuses what is neither image nor text
+    if given is None and not turn:
         raise MAIInputError(
             "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
             "message; a parent graph passes only the keys that it declares by these names."
         )
-    if not question.strip():
+    question = (text if given is None else given).strip()
+    if not question:
         raise MAIInputError("The question is empty: write what is to be answered.")
-    return question.strip()
-
-
-def _message_text(message: HumanMessage) -> str:
-    """Return the texts of a message; two that touch are parted by a line break.
-
-    Raises:
-        MAIInputError: The message holds something that no agent would see: a video, a document.
-    """
-    if isinstance(message.content, str):
-        return message.content
-    question = ""
-    for block in message.content:
-        text = _block_text(block)
-        touching = question and text and not (question[-1].isspace() or text[0].isspace())
-        question += "\n" + text if touching else text
     return question
 
 
-def _block_text(block: Any) -> str:
-    """Return a block's text, empty for an image."""
-    if isinstance(block, str):
-        return block
-    if is_image_block(block):
-        return ""
-    if isinstance(block, Mapping):
-        kind = block.get("type")
-        text = block.get("text")
-        # input_text: OpenAI's Responses API; no type: Bedrock.
-        if kind in {"text", "input_text", None} and isinstance(text, str):
-            return text
-        if kind == "non_standard":
-            return _block_text(block.get("value"))
-        named = " ".join(str(part) for part in (kind, block.get("mime_type")) if part)
-        named = named or ", ".join(map(str, block)) or "empty"
-    else:
-        named = type(block).__name__
-    raise MAIInputError(
-        f"The message holds a block that cannot be asked about ({named}); give text and images."
-    )
-
-
 def _images(
-    state: RunState, message: HumanMessage | None, allow_fetch: bool
+    state: RunState, turn: Sequence[BaseMessage], allow_fetch: bool, nested: bool
 ) -> tuple[list[ImageReference], dict[str, str]]:
-    images: Any = state.get("images")
+    """Return the images that a question is about: its own, or the latest of the conversation.
+
+    `images` go before those of messages. In a parent graph they may be what an earlier run was
+    given: there, those of the question's message and those sent since go before them.
+    """
+    messages = list(state.get("messages") or [])
+    given: Any = state.get("images")
+    rows = given if isinstance(given, list | tuple) else [given]
+    images = [
+        row for row in rows if not (row is None or (isinstance(row, str) and not row))
+    ]  # a form's empty rows
+    own = turn_images(turn)
     data: dict[str, str] = {}
+    references: list[ImageReference] = []
     try:
-        if images is None or (isinstance(images, list | tuple) and not images):
-            return _message_images(message, allow_fetch) if message else [], data
-        references: list[ImageReference] = []
-        for image in images if isinstance(images, list | tuple) else [images]:
+        if not images or (nested and own):
+            return _shown(own or latest_images(messages), allow_fetch), data
+        for image in images:
             decoded, reference = _given_image(image, allow_fetch)
             if reference is None:
                 reference = f"input:{decoded.digest}"
                 data[decoded.digest] = decoded.base64
             references.append({"reference": reference, "digest": decoded.digest})
+        used = [image["reference"] for image in references]
+        if nested and (later := later_images(messages, used)):
+            return _shown(later, allow_fetch), {}
     except ImageError as error:
         raise MAIInputError(str(error)) from error
     return references, data
 
 
-def _message_images(message: HumanMessage, allow_fetch: bool) -> list[ImageReference]:
-    _message_text(message)  # refuses what is neither image nor text
+def _shown(images: Sequence[ShownImage], allow_fetch: bool) -> list[ImageReference]:
     return [
         {
-            "reference": f"message:{message.id}/{index}",
-            "digest": _encoded(block_image(cast("Any", block), allow_fetch=allow_fetch)).digest,
+            "reference": image.reference,
+            "digest": _encoded(block_image(image.block, allow_fetch=allow_fetch)).digest,
         }
-        for index, block in enumerate(message.content)
-        if is_image_block(block)
+        for image in images
     ]
 
 
@@ -275,6 +267,9 @@ def _checked_choices(choices: Any) -> list[str]:
         return []
     if isinstance(choices, str) or not isinstance(choices, Sequence):
         raise MAIInputError(f"`choices` must be a list of texts, not {_kind(choices)}.")
+    choices = [
+        choice for choice in choices if not (isinstance(choice, str) and not choice)
+    ]  # a form's empty rows
     for choice in choices:
         if not isinstance(choice, str) or not choice.strip():
             raise MAIInputError(f"Every choice must be a text that is not empty, not {choice!r}.")
@@ -288,6 +283,11 @@ def _checked_choices(choices: Any) -> list[str]:
             raise MAIInputError(f"The choice {text!r} is given twice; remove one.")
         seen.add(text)
     return texts
+
+
+def _filled(rows: Sequence[Any]) -> list[Any]:
+    """Drop the rows of a form that nobody filled in."""
+    return [row for row in rows if not isinstance(row, str | None) or row]
 
 
 def _kind(value: Any) -> str:

@@ -9,8 +9,8 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
-from .model_call import plain_value
-from .state import CallKey, Fallback, MAIError, ModelCall, Route, RunState, Selection, Value
+from .model_call import plain_value, read_answer
+from .state import CallKey, Fallback, MAIError, ModelCall, Route, RunState, Selection, Task, Value
 
 Calls = Mapping[CallKey, ModelCall]
 
@@ -31,7 +31,7 @@ def respond(name: str) -> Node:
     async def answer(state: RunState, _: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
-        answer, value, fallback = _answer(calls, key)
+        answer, value, fallback = _answer(calls, key, state["task"])
         if (reviewed := state.get("review")) is not None:
             task, fallback = state["task"], "review"
             read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
@@ -46,7 +46,11 @@ def respond(name: str) -> Node:
             id=str(uuid4()),
             name=name,
             usage_metadata=_usage(list(calls.values())),
-            response_metadata={"route": route, "fallback": fallback},
+            response_metadata={
+                "route": route,
+                "fallback": fallback,
+                "images": [image["reference"] for image in state["task"]["images"]],
+            },
         )
         return {
             "answer": answer,
@@ -62,7 +66,8 @@ def respond(name: str) -> Node:
 
 
 def _calls(state: RunState) -> Calls:
-    made = {key: call for key in get_args(CallKey) if (call := state.get(key)) is not None}
+    keys: tuple[CallKey, ...] = get_args(CallKey)
+    made = {key: call for key in keys if (call := state.get(key)) is not None}
     if all(call["error"] for call in made.values()):
         raise MAIError(". ".join(str(call["error"]).rstrip(".") for call in made.values()) + ".")
     return made
@@ -78,13 +83,12 @@ def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
     return "direct", "large_direct" if "large_direct" in calls else last
 
 
-def _answer(calls: Calls, key: CallKey) -> tuple[str, Value, Fallback | None]:
+def _answer(calls: Calls, key: CallKey, task: Task) -> tuple[str, Value, Fallback | None]:
     """Return the answer of `key`, or its fallback with that one's name."""
-    if (answer := calls[key]["answer"]) is not None:
-        return answer, calls[key]["value"], None
-    for other in _FALLBACKS:
+    for other in (key, *_FALLBACKS):
         if other in calls and (answer := calls[other]["answer"]) is not None:
-            return answer, calls[other]["value"], other
+            value = plain_value(read_answer(calls[other], task))
+            return answer, value, None if other == key else other
     texts = [calls[key]["text"], *(calls[k]["text"] for k in _FALLBACKS if k in calls)]
     return next((text.strip() for text in texts if text.strip()), ""), None, "raw_text"
 

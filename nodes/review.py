@@ -7,6 +7,7 @@ from typing import Any, Literal
 from langgraph.types import interrupt
 
 from .caller import Caller, Node, Update, emit
+from .model_call import whole_reasoning
 from .state import RunState
 
 
@@ -28,7 +29,7 @@ def review() -> Node:
             "choices": task["choices"],
             "small": small and small["answer"],
             "large": large and large["answer"],
-            "reasoning": small and small["text"],
+            "reasoning": small and whole_reasoning(small),
             "problem": None,
         }
         # Not refused: LangGraph keeps what a run was resumed with, so an error would come back at

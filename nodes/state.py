@@ -107,6 +107,9 @@ class ModelCall(TypedDict):
         style: The prompt style: "direct" (S), "explain" (E), "reason" (R), "transfer" (S after a
             finished reasoning; two-stage is the same with one model), "judge".
         text: The output, unchanged; empty if the call failed.
+        reasoning: What the model thought in a channel of its own, as far as it did; it is
+            transferred together with `text`.
+        images: How many images the prompt held.
         answer: The answer read from the text, as people write it; None if none could be read.
         value: The same as a typed value, see `Value`; None if none could be read.
         unit: Of a number: "%", a currency sign or a unit of measure; "" if there is none.
@@ -116,9 +119,9 @@ class ModelCall(TypedDict):
         cached_tokens: Tokens of the prompt that came from a prefix cache; None if unknown.
         seconds: Wall clock of the call, waiting for the model included.
         finish_reason: Why the model stopped; "length" means that it hit its limit.
-        cut: Why a reasoning is incomplete: it hit its limit ("length") or repeats ("loop"; what
-            is transferred ends before the loop). Of a "transfer": whether only the end of the
-            reasoning fitted into the model's context ("front").
+        cut: Why an output is incomplete: it hit its limit ("length"), or a reasoning repeats
+            ("loop"; what is transferred ends before the loop). Of a "transfer" also: only the end
+            of the reasoning fitted into the model's context ("front").
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
         cached: Whether the call came from a `CallCache`; its seconds and tokens are those that it
@@ -132,6 +135,8 @@ class ModelCall(TypedDict):
     role: Role
     style: CallStyle
     text: str
+    reasoning: str
+    images: int
     answer: str | None
     value: Value
     unit: str
@@ -184,13 +189,15 @@ class MAIInput(TypedDict, total=False):
     """Either `messages`, or a `question` with its `images`.
 
     Attributes:
-        messages: A conversation; its last human message is the question, text and images. An image
-            inside it lives and dies with its thread; use paths or URLs to keep pixels out of
-            checkpoints.
+        messages: A conversation; its last human message is the question, together with images that
+            were sent just before or behind it. A question without an image is about the latest ones
+            of the conversation. An image inside it lives and dies with its thread; use paths or
+            URLs to keep pixels out of checkpoints.
         question: The question; it goes before `messages`.
         images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
             or PIL images (those without a checkpointer), in order. They replace the images of the
-            message, and do not outlive the run.
+            message, and do not outlive the run. In a parent graph, whose state may keep them for
+            later runs, an image that was sent with the question or since goes before them.
         choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".

@@ -17,7 +17,7 @@ from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
-from .model_call import check_chat_model, check_timeout, read_answer, record
+from .model_call import check_chat_model, check_timeout, read_answer, record, whole_reasoning
 from .state import CallKey, ModelCall, RunState, Task
 
 _QUESTION = (
@@ -136,9 +136,9 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
 def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoning_transfer"]:
     """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
     reasoned = state["small_reason"]
-    if state["reasoning_verdict"] == "agree" or not reasoned or not reasoned["text"].strip():
+    if state["reasoning_verdict"] == "agree" or not reasoned:
         return "respond"
-    return "reasoning_transfer"
+    return "reasoning_transfer" if whole_reasoning(reasoned).strip() else "respond"
 
 
 def before_review(state: RunState) -> Literal["respond", "review"]:
@@ -155,7 +155,7 @@ async def _judge(
 ) -> tuple[Verdict, ModelCall | None]:
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
-    first, second = read_answer(small), read_answer(large)
+    first, second = read_answer(small, task), read_answer(large, task)
     if isinstance(verifier, Judge) or verifier is agree:
         overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
         by_rule = agree(first, second, free_text_overlap=overlap)
