@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage
 
 from ..graph import create_mai
 from ..models.pairs import Pair, load_pair
-from ..nodes.model_call import Agent, PromptStyle, task_messages
+from ..nodes.model_call import Agent, PromptStyle, agent_request
 from ..nodes.prepare import read_task
 from .bench import shared_length
 from .datasets import load_shapes
@@ -156,7 +156,7 @@ def _prompt(
     reasoning = texts[0] if texts else f"I see it at once.\nAnswer: {result['answer']}"
     task = read_task(dict(graph_input(question)))  # type: ignore[arg-type]
     agent = Agent(role, getattr(pair, role), pair.prompts)
-    return task_messages(agent, style, task, reasoning if style == "transfer" else "")
+    return agent_request(agent, style, task, reasoning if style == "transfer" else "").messages
 
 
 def _parity(

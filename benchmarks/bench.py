@@ -18,7 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from ..configs.files import write_whole, writing
 from ..graph import STRATEGIES, create_mai, create_strategy, unavailable
 from ..models.pairs import Pair
-from ..nodes.model_call import Agent, PromptStyle, task_messages
+from ..nodes.model_call import Agent, PromptStyle, agent_request
 from ..nodes.prepare import read_task
 from ..nodes.state import MAIInput, ModelCall, Task
 from .datasets import load_shapes
@@ -328,9 +328,9 @@ def _common_prefix(pair: Pair, task: Task, call: ModelCall, result: Result) -> i
     reasonings = [one["text"] for one in result["calls"] if one["style"] == "reason"]
     model: Any = getattr(pair, call["role"])
     agent = Agent("small" if call["role"] == "small" else "large", model, pair.prompts)
-    first = model.prompt_token_ids(task_messages(agent, "direct", task))
+    first = model.prompt_token_ids(agent_request(agent, "direct", task).messages)
     second = model.prompt_token_ids(
-        task_messages(agent, style, task, reasonings[0] if style == "transfer" else "")
+        agent_request(agent, style, task, reasonings[0] if style == "transfer" else "").messages
     )
     return shared_length(first, second)
 

@@ -1,7 +1,6 @@
 """The cascade as a LangGraph graph."""
 
 from pathlib import Path
-from typing import Any
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -11,7 +10,7 @@ from langgraph.types import Checkpointer
 from ..answers import agree
 from ..configs import ConfigError, PromptsConfig, load_prompts
 from ..nodes.call_cache import CallCache
-from ..nodes.caller import ChatModel, Node
+from ..nodes.caller import MODEL_RETRY, ChatModel, Node
 from ..nodes.model_call import Agent, agent_node, check_chat_model, check_timeout
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import (
@@ -139,7 +138,7 @@ def new_graph() -> StateGraph[RunState, MAIContext, MAIInput, MAIOutput]:
 
 def add(graph: StateGraph[RunState, MAIContext, MAIInput, MAIOutput], node: Node) -> None:
     """Add a node by its own name."""
-    graph.add_node(node.get_name(), node, retry_policy=node.retry_policy)
+    graph.add_node(node.get_name(), node, retry_policy=MODEL_RETRY)
 
 
 def read_agents(
@@ -150,32 +149,22 @@ def read_agents(
     allow_fetch: bool,
     cache: CallCache | None,
 ) -> dict[str, Agent]:
-    """Return the agents by role; prompts and models are read where names are provided.
-
-    Raises:
-        ConfigError: Unknown prompts, a string model without langchain, or a value of a kind that
-            the option does not take.
-    """
+    """Check these options of `create_mai`, and return the agents by role."""
     check_timeout(timeout)
     if cache is not None and not isinstance(cache, CallCache):
         raise ConfigError(
             f"`cache` must be a CallCache such as CallCache('calls.sqlite'), not {cache!r}."
         )
-    texts = _prompts(prompts)
+    if not isinstance(prompts, PromptsConfig | str | Path):
+        raise ConfigError(
+            "`prompts` must be a name, a YAML file or a PromptsConfig, not "
+            f"{type(prompts).__name__}."
+        )
+    texts = prompts if isinstance(prompts, PromptsConfig) else load_prompts(prompts)
     return {
         "small": Agent("small", _chat_model(small, "small"), texts, timeout, allow_fetch),
         "large": Agent("large", _chat_model(large, "large"), texts, timeout, allow_fetch),
     }
-
-
-def _prompts(prompts: Any) -> PromptsConfig:
-    if isinstance(prompts, PromptsConfig):
-        return prompts
-    if isinstance(prompts, str | Path):
-        return load_prompts(prompts)
-    raise ConfigError(
-        f"`prompts` must be a name, a YAML file or a PromptsConfig, not {type(prompts).__name__}."
-    )
 
 
 def _chat_model(model: ChatModel | str, role: str) -> ChatModel:

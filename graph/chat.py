@@ -133,7 +133,7 @@ class ChatMAI(BaseChatModel):
     ) -> ChatResult:
         config = _config(run_manager, CallbackManager)
         result = self.mai.invoke(_input(messages), config, context=self._context(kwargs))
-        return _chat_result(self._message(result, stop))
+        return self._result(result, stop)
 
     async def _agenerate(
         self,
@@ -144,7 +144,7 @@ class ChatMAI(BaseChatModel):
     ) -> ChatResult:
         config = _config(run_manager, AsyncCallbackManager)
         result = await self.mai.ainvoke(_input(messages), config, context=self._context(kwargs))
-        return _chat_result(self._message(result, stop))
+        return self._result(result, stop)
 
     def _stream(
         self,
@@ -190,7 +190,7 @@ class ChatMAI(BaseChatModel):
         former = self.context.model_dump() if self.context else {}
         return MAIContext(**(former | given))
 
-    def _message(self, result: dict[str, Any], stop: list[str] | None) -> AIMessage:
+    def _result(self, result: dict[str, Any], stop: list[str] | None) -> ChatResult:
         if waits_for_person(result):
             raise RuntimeError(
                 "The run waits for a person, which a chat model cannot do: use the graph itself, "
@@ -207,7 +207,7 @@ class ChatMAI(BaseChatModel):
         # An id of its own: with `subgraphs=True` the message of the run inside is streamed, too,
         # and whoever puts chunks together by their ids would read the answer twice.
         changed = {"content": text, "response_metadata": metadata, "id": str(uuid4())}
-        return message.model_copy(update=changed)
+        return ChatResult(generations=[ChatGeneration(message=message.model_copy(update=changed))])
 
 
 def _input(messages: list[BaseMessage]) -> MAIInput:
@@ -217,29 +217,22 @@ def _input(messages: list[BaseMessage]) -> MAIInput:
 def _config(
     run_manager: BaseRunManager | None, kind: type[CallbackManager | AsyncCallbackManager]
 ) -> RunnableConfig:
-    """Return the config of the run inside: traced below the chat model's own run.
-
-    Its tokens are kept from whoever streams: that is the chat model's answer.
-    """
-    if run_manager is None:
-        return {"tags": ["nostream"]}
-    callbacks = kind(
-        handlers=run_manager.inheritable_handlers,
-        inheritable_handlers=run_manager.inheritable_handlers,
-        parent_run_id=run_manager.run_id,
-        inheritable_tags=run_manager.inheritable_tags,
-        inheritable_metadata=run_manager.inheritable_metadata,
-    )
-    return {"callbacks": callbacks, "tags": ["nostream"]}
+    """Return the config of the run inside: traced below the chat model's own run, not streamed."""
+    config: RunnableConfig = {"tags": ["nostream"]}
+    if run_manager is not None:
+        config["callbacks"] = kind(
+            handlers=run_manager.inheritable_handlers,
+            inheritable_handlers=run_manager.inheritable_handlers,
+            parent_run_id=run_manager.run_id,
+            inheritable_tags=run_manager.inheritable_tags,
+            inheritable_metadata=run_manager.inheritable_metadata,
+        )
+    return config
 
 
 def _cut(text: str, stop: list[str] | None) -> str:
     ends = [text.find(end) for end in stop or () if end and end in text]
     return text[: min(ends)] if ends else text
-
-
-def _chat_result(message: AIMessage) -> ChatResult:
-    return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def _chunk(result: ChatResult) -> ChatGenerationChunk:

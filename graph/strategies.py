@@ -1,12 +1,15 @@
 """Every way to answer that the cascade is compared with, made of the cascade's own steps."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, cast, get_args
 
 from langgraph.graph import END, START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
+from typing_extensions import TypedDict, Unpack
 
+from ..answers import agree
 from ..configs import ConfigError, PromptsConfig
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import ChatModel, Node
@@ -16,7 +19,6 @@ from ..nodes.reasoning_transfer import (
     AttentionModel,
     Transfer,
     TransferOption,
-    check_selector,
     check_transfer,
     reasoning_transfer,
 )
@@ -52,20 +54,27 @@ TRANSFER_STRATEGIES: tuple[str, ...] = (*_TRANSFERS, "mai")
 """Those that transfer a reasoning."""
 
 
+class StrategyOptions(TypedDict, total=False):
+    """The options of `create_mai` that every strategy takes; those that it has no use for play
+    no part, such as `verifier` where nothing is compared.
+    """
+
+    prompts: PromptsConfig | str | Path
+    verifier: Verifier | None
+    transfer: Transfer
+    selector: AttentionModel | None
+    timeout: float | None
+    allow_fetch: bool
+    checkpointer: Checkpointer
+    store: BaseStore | None
+    cache: CallCache | None
+
+
 def create_strategy(
     name: str,
     small: ChatModel | str,
     large: ChatModel | str,
-    *,
-    prompts: PromptsConfig | str | Path = "default",
-    verifier: Verifier | None = None,
-    transfer: Transfer = "full",
-    selector: AttentionModel | None = None,
-    timeout: float | None = None,
-    allow_fetch: bool = False,
-    checkpointer: Checkpointer = None,
-    store: BaseStore | None = None,
-    cache: CallCache | None = None,
+    **options: Unpack[StrategyOptions],
 ) -> MAIGraph:
     """Build one strategy; all take the same input and return the same output.
 
@@ -77,45 +86,23 @@ def create_strategy(
 
     Args:
         name: One of `STRATEGIES`.
-        small: As for `create_mai`, like all that follow.
+        small: The small model, as for `create_mai`.
         large: The large model; not called by the strategies of the small one.
-        prompts: The texts around a question.
-        verifier: Compares two answers; only `mai` does.
-        transfer: What of a reasoning is transferred; strategies without a transfer have no use
-            for it.
-        selector: Who gives the attention for sparse transfer; None for whoever reads the reasoning.
-        timeout: Seconds that one model call may take.
-        allow_fetch: Whether http(s) images may be fetched.
-        checkpointer: As for any graph.
-        store: As for any graph.
-        cache: Stores model calls; strategies share those that are equal.
+        **options: As for `create_mai`; a `selector` of None is whoever reads the reasoning.
 
     Raises:
-        ConfigError: No such strategy, or not with these models; unknown prompts, a string model
-            without langchain, sparse transfer without a model that gives attention, or a value of a
-            kind that the option does not take.
+        ConfigError: No such strategy, or not with these models; else as `create_mai`.
     """
     if name not in STRATEGIES:
         raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
     if name == "mai":
-        return create_mai(
-            small,
-            large,
-            prompts=prompts,
-            verifier=verifier,
-            transfer=transfer,
-            selector=selector,
-            timeout=timeout,
-            allow_fetch=allow_fetch,
-            checkpointer=checkpointer,
-            store=store,
-            cache=cache,
-        )
+        return create_mai(small, large, **options)
+    allow_fetch, cache = options.get("allow_fetch", False), options.get("cache")
+    transfer, selector = options.get("transfer", "full"), options.get("selector")
+    prompts, timeout = options.get("prompts", "default"), options.get("timeout")
     agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
-    if verifier is not None:
-        check_verifier(verifier)
-    check_transfer(transfer)
-    check_selector(selector)
+    check_verifier(options.get("verifier") or agree)
+    check_transfer(transfer, selector)
     source, reader = _TRANSFERS.get(name, (None, None))
     option = reader and TransferOption.read(
         transfer, selector, reader=agents[reader], small=agents["small"]
@@ -128,13 +115,11 @@ def create_strategy(
         nodes.append(reasoning_transfer(source, option, cache))
     nodes.append(respond(name))
     graph = new_graph()
-    last = START
     for node in nodes:
         add(graph, node)
-        graph.add_edge(last, node.get_name())
-        last = node.get_name()
-    graph.add_edge(last, END)
-    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+    for first, then in pairwise([START, *(node.get_name() for node in nodes), END]):
+        graph.add_edge(first, then)
+    return graph.compile(options.get("checkpointer"), store=options.get("store"), name=name)
 
 
 def unavailable(

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -112,40 +112,34 @@ class CallCache:
         Returns:
             The value, and whether it was there, or came from an equal call at the same time.
         """
-        while True:
-            if (stored := self.get(key)) is not None:
-                return stored, True
-            pending = self._join(key)
-            if pending is None:
-                value: Value = {"error": "not made"}
-                try:
-                    value = make()
-                    if not value.get("error"):
-                        self.put(key, value)
-                    return value, False
-                finally:
-                    self._end(key, value)
+        while (stored := self.get(key)) is None and (pending := self._join(key)):
             if (shared := pending.result()) is not None:
                 return shared, True
+        if stored is not None:
+            return stored, True
+        value: Value = {"error": "not made"}
+        try:
+            value = make()
+            return value, False
+        finally:
+            self._end(key, value)
 
     async def acall(self, key: str, make: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
         """`call` for the event loop; the file is read and written in a thread."""
-        while True:
-            if (stored := await asyncio.to_thread(self.get, key)) is not None:
-                return stored, True
-            pending = self._join(key)
-            if pending is None:
-                value: Value = {"error": "not made"}
-                try:
-                    value = await make()
-                    if not value.get("error"):
-                        await asyncio.to_thread(self.put, key, value)
-                    return value, False
-                finally:
-                    self._end(key, value)
+        while (stored := await asyncio.to_thread(self.get, key)) is None and (
+            pending := self._join(key)
+        ):
             # Shielded: whoever waits and is cancelled does not cancel the call of the others.
             if (shared := await asyncio.shield(asyncio.wrap_future(pending))) is not None:
                 return shared, True
+        if stored is not None:
+            return stored, True
+        value: Value = {"error": "not made"}
+        try:
+            value = await make()
+            return value, False
+        finally:
+            await asyncio.to_thread(self._end, key, value)
 
     def key_of(self, model: Any, content: Any) -> str:
         """Return the key of a call.
@@ -182,10 +176,15 @@ class CallCache:
             return None
 
     def _end(self, key: str, value: Value) -> None:
-        """Share a value with whoever waits; after a failure, each makes the call again."""
-        with self._lock:
-            pending = self._under_way.pop(key)
-        pending.set_result(None if value.get("error") else value)
+        """Store a value and share it with whoever waits; after a failure, each makes the call."""
+        failed = bool(value.get("error"))
+        try:
+            if not failed:
+                self.put(key, value)
+        finally:
+            with self._lock:
+                pending = self._under_way.pop(key)
+            pending.set_result(None if failed else value)
 
 
 def model_identity(model: Any) -> dict[str, Any]:
@@ -224,7 +223,7 @@ def _identity(model: Any) -> list[Any]:
         identity = model_identity(model)
     except (TypeError, ValueError):  # settings with keys that cannot be sorted, or a circle
         identity = {}
-    return [type(model).__module__, _plain(identity) if len(identity) > 1 else str(uuid4())]
+    return [type(model).__module__, _plain(identity if len(identity) > 1 else object())]
 
 
 def _plain(value: Any) -> str:
@@ -232,16 +231,15 @@ def _plain(value: Any) -> str:
     try:
         text = json.dumps(value, sort_keys=True, default=repr)
     except (TypeError, ValueError):
-        return str(uuid4())
+        text = " at 0x"
     # A memory address tells nothing: the next object may come to lie there.
     return str(uuid4()) if " at 0x" in text else text
 
 
 def _weights(name: str, revision: str | None) -> str | None:
-    """A checkpoint's content, or the commit of a hub model; None if it is not on this machine."""
-    folder = existing_folder(name)
-    if folder is not None:
-        return checkpoint_hash(folder)
+    """Return a checkpoint's hash, or a hub model's commit; None if it is not on this machine."""
+    if (folder := existing_folder(name)) is not None:
+        return _checkpoint_hash(folder)
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
@@ -250,26 +248,17 @@ def _weights(name: str, revision: str | None) -> str | None:
     return Path(found).parent.name if isinstance(found, str) else None
 
 
-def checkpoint_hash(folder: Path) -> str:
-    """Return a hash over the files of a checkpoint; of very large ones, over parts of each.
-
-    Args:
-        folder: Any folder; the folders inside it do not count.
-    """
+def _checkpoint_hash(folder: Path) -> str:
+    """Return a hash over a folder's own files; of very large ones, over parts of each."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        digest.update(f"{path.name} {path.stat().st_size}\n".encode())
-        for part in _parts(path):
-            digest.update(part)
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}\n".encode())
+        with path.open("rb") as file:
+            if size <= _WHOLE_BYTES:
+                digest.update(file.read())
+                continue
+            for number in range(_SAMPLES):
+                file.seek((size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE_BYTES))
     return digest.hexdigest()
-
-
-def _parts(path: Path) -> Iterator[bytes]:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= _WHOLE_BYTES:
-            yield file.read()
-            return
-        for number in range(_SAMPLES):
-            file.seek((size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
-            yield file.read(_SAMPLE_BYTES)

@@ -1,19 +1,19 @@
 """The one place that calls a model: sync and async, time limits, retries, tags, the cache of calls.
 
-A node is a generator: it yields what it needs (a `Request` to a model, or a function that may
-block), is sent the result, and returns its update of the state. So its code is the same for
-`invoke` and `ainvoke`; only what is in this module knows the difference.
+A node is a coroutine that is given a `Caller`. Without an event loop, nothing that it awaits ever
+waits: what blocks is done on the spot. So its code is the same for `invoke` and `ainvoke`; only
+what is in this module knows the difference.
 """
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -35,7 +35,6 @@ from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
-from .reasoning import TooLong
 from .state import CallStyle, Role, RunState
 
 Update = dict[str, Any]
@@ -57,6 +56,20 @@ _LIMITS = {
 }
 
 _OVERLOADED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+
+class TooLong(NamedTuple):
+    """A prompt that exceeds the model's context, in tokens; None where the model does not say.
+
+    Attributes:
+        limit: What the context holds, answer included.
+        length: The prompt.
+        answer: What the answer may have.
+    """
+
+    limit: int | None
+    length: int | None
+    answer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +121,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt to a model; the node that yields it is sent a `Reply`.
-
-    What fails is in the reply's `error`. Only what LangGraph raises to steer a run (interrupts),
-    cancellation, and errors after which the node runs again come through.
+    """A prompt to a model.
 
     Attributes:
         model: The model.
@@ -123,6 +133,7 @@ class Request:
         timeout: Seconds that the call may take; None for no limit. Loading a local model does not
             count.
         draft: A draft model, for models that take one.
+        span: Where a transferred reasoning stands in the last message's text, as (start, end).
     """
 
     model: ChatModel
@@ -133,139 +144,162 @@ class Request:
     max_tokens: int
     timeout: float | None = None
     draft: BaseChatModel | None = None
-
-    def send(self, config: RunnableConfig) -> Reply:
-        """Invoke the model."""
-        start = time.perf_counter()
-        stops = _stops_by_itself(self.model)
-        try:
-            call = partial(
-                self.model.invoke, self.messages, self._tagged(config), **self._settings(stops)
-            )
-            message = call() if stops or self.timeout is None else _within(self.timeout, call)
-            return Reply.read(_checked(message), time.perf_counter() - start)
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # noqa: BLE001  what a model may raise is unknown
-            return self._failed(error, time.perf_counter() - start)
-
-    async def asend(self, config: RunnableConfig) -> Reply:
-        """`send` for the event loop; out of time, or cancelled, the model's call is cancelled."""
-        start = time.perf_counter()
-        stops = _stops_by_itself(self.model)
-        try:
-            call = self.model.ainvoke(self.messages, self._tagged(config), **self._settings(stops))
-            message = await asyncio.wait_for(call, None if stops else self.timeout)
-            return Reply.read(_checked(message), time.perf_counter() - start)
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # noqa: BLE001  what a model may raise is unknown
-            return self._failed(error, time.perf_counter() - start)
+    span: tuple[int, int] | None = None
 
     def key(self, cache: CallCache) -> str:
         """Return the key of the call: role and style play no part, the prompt has all of them."""
         draft = None if self.draft is None else cache.identity(self.draft)
         limit = self.max_tokens if _takes_limit(self.model) else None
-        return cache.key_of(self.model, [*_prompt(self.messages, self.images), limit, draft])
-
-    def pack(self, reply: Reply) -> dict[str, Any]:
-        """Return a reply as the cache stores it."""
-        return asdict(reply)
-
-    def unpack(self, value: dict[str, Any]) -> Reply:
-        """Return a stored reply."""
-        return Reply(**(value | {"cached": True}))
-
-    def _tagged(self, config: RunnableConfig) -> RunnableConfig:
-        return {
-            **config,
-            "tags": [*(config.get("tags") or ()), f"mai:{self.role}"],
-            "metadata": {
-                **(config.get("metadata") or {}),
-                "mai_role": self.role,
-                "mai_style": self.style,
-            },
-        }
-
-    def _settings(self, stops: bool) -> dict[str, Any]:
-        settings: dict[str, Any] = {}
-        if _takes_limit(self.model):
-            settings["max_tokens"] = self.max_tokens
-        if stops and self.timeout is not None:
-            settings["timeout"] = self.timeout
-        if self.draft is not None:
-            settings["draft"] = self.draft
-        return settings
-
-    def _failed(self, error: Exception, seconds: float) -> Reply:
-        if tried_again(error):
-            raise error
-        own_words = isinstance(error, ModelError)
-        if isinstance(error, TimeoutError) and self.timeout is not None and not own_words:
-            reason: object = f"no answer within {self.timeout:g} s"
-        else:
-            reason = error
-        return replace(
-            failed(self.role, self.style, reason, seconds),
-            too_long=too_long(error, self.max_tokens),
-        )
+        return cache.key_of(self.model, [*_prompt(self), limit, draft])
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionPass:
-    """A forward pass for its attention; the node that yields it is sent an `Attention`.
-
-    Errors come through, and reach the node.
+    """A forward pass for its attention on the transferred reasoning of a prompt.
 
     Attributes:
         model: The model that is read.
-        messages: The prompt.
-        images: Digests of the images in it, in order.
-        span: Where the reasoning stands in the last message's text, as (start, end).
+        prompt: The prompt, with the reasoning's span.
         layers: Layers to read, 1 for the first; None for the model's default.
         query: Whose attention, counted from the prompt's end.
-        timeout: Seconds that the pass may take; None for no limit.
     """
 
     model: SupportsAttention
-    messages: list[BaseMessage]
-    images: Sequence[str]
-    span: tuple[int, int]
+    prompt: Request
     layers: list[int] | None
     query: int
-    timeout: float | None
-
-    def send(self, config: RunnableConfig) -> Attention:  # noqa: ARG002  a pass has no callbacks
-        """Run the pass."""
-        return self.model.attention(
-            self.messages, self.span, layers=self.layers, query=self.query, timeout=self.timeout
-        )
-
-    async def asend(self, config: RunnableConfig) -> Attention:  # noqa: ARG002
-        """`send` for the event loop; cancelled, the pass is cancelled."""
-        return await self.model.aattention(
-            self.messages, self.span, layers=self.layers, query=self.query, timeout=self.timeout
-        )
 
     def key(self, cache: CallCache) -> str:
         """Return the key of the pass."""
-        prompt = _prompt(self.messages, self.images)
-        where = [list(self.span), self.layers, self.query]
+        prompt = _prompt(self.prompt)
+        where = [list(self.prompt.span or ()), self.layers, self.query]
         return cache.key_of(self.model, ["attention", *prompt, *where])
 
-    def pack(self, attention: Attention) -> dict[str, Any]:
-        """Return an attention as the cache stores it."""
-        return attention.as_dict()
 
-    def unpack(self, value: dict[str, Any]) -> Attention:
-        """Return a stored attention."""
-        return Attention.from_dict(value)
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a node calls models with.
+
+    Attributes:
+        config: The node's: callbacks, tags and the like.
+        cache: Where calls are looked up and stored.
+        in_loop: Whether the node runs in an event loop, which nothing may block.
+    """
+
+    config: RunnableConfig
+    cache: CallCache | None = None
+    in_loop: bool = False
+
+    async def reply(self, request: Request) -> Reply:
+        """Call a model; what fails is in the reply's `error`.
+
+        Only what LangGraph raises to steer a run (interrupts), cancellation, and errors after which
+        the node runs again come through.
+        """
+        return await self._cached(
+            request,
+            partial(self._call, request),
+            asdict,
+            lambda stored: Reply(**(stored | {"cached": True})),
+        )
+
+    async def attention(self, request: AttentionPass) -> Attention:
+        """Read a model's attention; errors come through."""
+        return await self._cached(
+            request, partial(self._pass, request), Attention.as_dict, Attention.from_dict
+        )
+
+    async def run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Call a function that may block; from an event loop, in a thread."""
+        if self.in_loop:
+            return await asyncio.to_thread(function, *arguments)
+        return function(*arguments)
+
+    async def _cached(
+        self,
+        request: Request | AttentionPass,
+        make: Callable[[], Coroutine[Any, Any, _Result]],
+        pack: Callable[[_Result], dict[str, Any]],
+        unpack: Callable[[dict[str, Any]], _Result],
+    ) -> _Result:
+        if self.cache is None:
+            return await make()
+        made: list[_Result] = []
+
+        async def make_packed() -> dict[str, Any]:
+            made.append(await make())
+            return pack(made[0])
+
+        # The key hashes the model's weights, the first time.
+        key = await self.run(request.key, self.cache)
+        if self.in_loop:
+            value, hit = await self.cache.acall(key, make_packed)
+        else:
+            value, hit = self.cache.call(key, lambda: finish(make_packed()))
+        return unpack(value) if hit else made[0]
+
+    async def _call(self, request: Request) -> Reply:
+        start = time.perf_counter()
+        model, timeout = request.model, request.timeout
+        stops = _stops_by_itself(model)
+        settings: dict[str, Any] = {}
+        if _takes_limit(model):
+            settings["max_tokens"] = request.max_tokens
+        if stops and timeout is not None:
+            settings["timeout"] = timeout
+        if request.draft is not None:
+            settings["draft"] = request.draft
+        config: RunnableConfig = {
+            **self.config,
+            "tags": [*(self.config.get("tags") or ()), f"mai:{request.role}"],
+            "metadata": {
+                **(self.config.get("metadata") or {}),
+                "mai_role": request.role,
+                "mai_style": request.style,
+            },
+        }
+        try:
+            if self.in_loop:
+                call = model.ainvoke(request.messages, config, **settings)
+                message = await asyncio.wait_for(call, None if stops else timeout)
+            elif stops or timeout is None:
+                message = model.invoke(request.messages, config, **settings)
+            else:
+                message = _within(
+                    timeout, partial(model.invoke, request.messages, config, **settings)
+                )
+            return Reply.read(message, time.perf_counter() - start)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            if tried_again(error):
+                raise
+            out_of_time = isinstance(error, TimeoutError) and not isinstance(error, ModelError)
+            reason = (
+                f"no answer within {timeout:g} s" if timeout and out_of_time else one_line(error)
+            )
+            return Reply(
+                time.perf_counter() - start,
+                error=f"The {request.role} model's {request.style} call failed: {reason}",
+                too_long=too_long(error, request.max_tokens),
+            )
+
+    async def _pass(self, request: AttentionPass) -> Attention:
+        prompt, span = request.prompt, request.prompt.span or (0, 0)
+        options: Any = {"layers": request.layers, "query": request.query, "timeout": prompt.timeout}
+        if self.in_loop:
+            return await request.model.aattention(prompt.messages, span, **options)
+        return request.model.attention(prompt.messages, span, **options)
 
 
-Effect = Request | AttentionPass | Callable[[], Any]
-"""What a node may yield; a function is called, in the event loop's case in a thread."""
-
-Steps = Generator[Effect, Any, Update]
+def finish(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine that never waits to its end, and return its result."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    raise RuntimeError("A node waited for something outside of an event loop.")
 
 
 class Node(Runnable[RunState, Update]):
@@ -276,101 +310,29 @@ class Node(Runnable[RunState, Update]):
 
     Attributes:
         name: The node's name.
-        steps: Takes the state and returns the update, or a generator that ends with it.
+        steps: Takes the state, and returns the update.
         cache: Where its model calls are looked up and stored.
-        retry_policy: After which errors LangGraph runs it again; None for none.
     """
 
     def __init__(
         self,
         name: str,
-        steps: Callable[[RunState], Steps] | Callable[[RunState], Update],
+        steps: Callable[[RunState, Caller], Coroutine[Any, Any, Update]],
         cache: CallCache | None = None,
-        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self.name = name
         self.steps = steps
         self.cache = cache
-        self.retry_policy = retry_policy
 
     @override
     def invoke(self, input: RunState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        steps = self.steps(input)
-        return steps if isinstance(steps, dict) else run(steps, config or {}, self.cache)
+        return finish(self.steps(input, Caller(config or {}, self.cache)))
 
     @override
     async def ainvoke(
         self, input: RunState, config: RunnableConfig | None = None, **_: Any
     ) -> Update:
-        steps = self.steps(input)
-        return steps if isinstance(steps, dict) else await arun(steps, config or {}, self.cache)
-
-
-def run(
-    steps: Generator[Effect, Any, _Result], config: RunnableConfig, cache: CallCache | None = None
-) -> _Result:
-    """Run a generator of effects to its end, and return its result."""
-    try:
-        effect = next(steps)
-        while True:
-            try:
-                result = _perform(effect, config, cache)
-            except Exception as error:  # noqa: BLE001  the generator decides
-                effect = steps.throw(error)
-            else:
-                effect = steps.send(result)
-    except StopIteration as end:
-        done: _Result = end.value
-        return done
-
-
-async def arun(
-    steps: Generator[Effect, Any, _Result], config: RunnableConfig, cache: CallCache | None = None
-) -> _Result:
-    """`run` for the event loop."""
-    try:
-        effect = next(steps)
-        while True:
-            try:
-                result = await _aperform(effect, config, cache)
-            except Exception as error:  # noqa: BLE001  the generator decides
-                effect = steps.throw(error)
-            else:
-                effect = steps.send(result)
-    except StopIteration as end:
-        done: _Result = end.value
-        return done
-
-
-def _perform(effect: Effect, config: RunnableConfig, cache: CallCache | None) -> Any:
-    if not isinstance(effect, Request | AttentionPass):
-        return effect()
-    if cache is None:
-        return effect.send(config)
-    made: list[Any] = []
-
-    def make() -> dict[str, Any]:
-        made.append(effect.send(config))
-        return effect.pack(made[0])
-
-    value, hit = cache.call(effect.key(cache), make)
-    return effect.unpack(value) if hit else made[0]
-
-
-async def _aperform(effect: Effect, config: RunnableConfig, cache: CallCache | None) -> Any:
-    if not isinstance(effect, Request | AttentionPass):
-        return await asyncio.to_thread(effect)
-    if cache is None:
-        return await effect.asend(config)
-    made: list[Any] = []
-
-    async def make() -> dict[str, Any]:
-        made.append(await effect.asend(config))
-        return effect.pack(made[0])
-
-    # The key hashes the model's weights, the first time.
-    value, hit = await cache.acall(await asyncio.to_thread(effect.key, cache), make)
-    return effect.unpack(value) if hit else made[0]
+        return await self.steps(input, Caller(config or {}, self.cache, in_loop=True))
 
 
 def emit(event: dict[str, Any]) -> None:
@@ -378,23 +340,16 @@ def emit(event: dict[str, Any]) -> None:
     get_stream_writer()(event)
 
 
-def failed(role: Role, style: CallStyle, error: object, seconds: float = 0.0) -> Reply:
-    """Return the reply of a call that failed, with the reason in one line."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return Reply(seconds, error=f"The {role} model's {style} call failed: {reason}")
+def one_line(error: object) -> str:
+    """Return an error's reason in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def too_long(error: Exception, answer: int) -> TooLong | None:
-    """Read an error about a prompt that was too long; None if it is about something else.
-
-    Args:
-        error: An exception of a model.
-        answer: Tokens that the answer may have.
-    """
+    """Read an error about a prompt that was too long; None if it is about something else."""
     if not isinstance(error, ContextOverflowError):
         return None
-    limit, length = getattr(error, "limit", None), getattr(error, "length", None)
-    return TooLong(limit, length, answer)
+    return TooLong(getattr(error, "limit", None), getattr(error, "length", None), answer)
 
 
 def worth_retrying(error: BaseException) -> bool:
@@ -469,14 +424,9 @@ def supports_attention(model: Any) -> SupportsAttention | None:
     return model if isinstance(model, SupportsAttention) and not isinstance(model, type) else None
 
 
-def _prompt(messages: Sequence[BaseMessage], images: Sequence[str]) -> list[Any]:
-    return [[[message.type, str(message.text)] for message in messages], list(images)]
-
-
-def _checked(message: object) -> AIMessage:
-    if not isinstance(message, AIMessage):
-        raise TypeError(f"the model returned a {type(message).__name__}, not an AIMessage")
-    return message
+def _prompt(request: Request) -> list[Any]:
+    texts = [[message.type, str(message.text)] for message in request.messages]
+    return [texts, list(request.images)]
 
 
 def _takes_limit(model: ChatModel) -> bool:
@@ -494,11 +444,7 @@ def _stops_by_itself(model: Any) -> bool:
 
 
 def _within(seconds: float, work: Callable[[], _Result]) -> _Result:
-    """Run `work`, but wait no longer than `seconds`.
-
-    A thread cannot be stopped from outside: work that is out of time ends by itself, unheard. The
-    thread is a daemon, so that it does not keep the process alive either.
-    """
+    """Run `work`, but wait no longer than `seconds`; out of time, it ends unheard."""
     result: Future[_Result] = Future()
 
     def run_work() -> None:
@@ -507,7 +453,8 @@ def _within(seconds: float, work: Callable[[], _Result]) -> _Result:
         except BaseException as error:  # noqa: BLE001  it is raised in the thread that waits
             result.set_exception(error)
 
-    # The context carries the run's callbacks; without it, streamed tokens would be lost.
+    # A daemon does not keep the process alive. The context carries the run's callbacks; without it,
+    # streamed tokens would be lost.
     threading.Thread(target=copy_context().run, args=(run_work,), daemon=True).start()
     return result.result(timeout=seconds)
 
@@ -518,13 +465,10 @@ def _finish_reason(metadata: Mapping[str, Any]) -> str | None:
     details = metadata.get("incomplete_details")
     first = details.get("reason") if isinstance(details, Mapping) else None
     for reason in (first, *(metadata.get(key) for key in _FINISH_KEYS)):
+        values = [reason]
         if isinstance(reason, Mapping | list | tuple):  # {"type": "length"}, ["length"]
-            values = reason.values() if isinstance(reason, Mapping) else reason
-            text = next((one for one in values if isinstance(one, str)), "")
-        else:
-            text = (
-                "" if reason is None else str(getattr(reason, "name", reason))
-            )  # an enum's member
-        if text:
+            values = list(reason.values() if isinstance(reason, Mapping) else reason)
+        texts = [getattr(one, "name", one) for one in values]  # an enum's member has a name
+        if text := next((one for one in texts if isinstance(one, str) and one), None):
             return "length" if text.lower() in _LIMITS else text
     return None

@@ -1,14 +1,11 @@
 """One call of one agent: a task and a prompt style in, a `ModelCall` out."""
 
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
 
 from ..answers import Answer, parse
 from ..configs import ConfigError, PromptsConfig, load_prompts
@@ -16,21 +13,15 @@ from ..models.capabilities import SupportsDraft
 from ..models.errors import ModelError
 from ..models.images import ImageError, cached_image
 from .call_cache import CallCache
-from .caller import (
-    MODEL_RETRY,
-    ChatModel,
-    Effect,
-    Node,
-    Reply,
-    Request,
-    Steps,
-    chat_models,
-    emit,
-    failed,
-    run,
-)
+from .caller import Caller, ChatModel, Node, Reply, Request, Update, chat_models, emit, finish
 from .prepare import read_images
-from .prompts import build_messages, question_text, style_instruction, transfer_instruction
+from .prompts import (
+    build_messages,
+    question_text,
+    reasoning_span,
+    style_instruction,
+    transfer_instruction,
+)
 from .reasoning import cut_reasoning
 from .state import CallStyle, ModelCall, Role, RunState, Task, Value
 
@@ -61,21 +52,16 @@ class Agent:
 
 
 def agent_node(
-    name: str,
-    agent: Agent,
-    style: ReadingStyle,
-    cache: CallCache | None = None,
+    name: str, agent: Agent, style: ReadingStyle, cache: CallCache | None = None
 ) -> Node:
     """Make a node that calls one agent in one style, and writes the call under `ROLE_STYLE`."""
-    key = f"{agent.role}_{style}"
 
-    def steps(state: RunState) -> Steps:
+    async def steps(state: RunState, caller: Caller) -> Update:
         announce(name, agent, style)
-        task = state["task"]
-        reply = yield from ask(agent, style, task, state)
-        return {key: record(agent.role, style, reply, task)}
+        reply = await ask(caller, agent, style, state["task"], state)
+        return {f"{agent.role}_{style}": record(agent.role, style, reply, state["task"])}
 
-    return Node(name, steps, cache, MODEL_RETRY)
+    return Node(name, steps, cache)
 
 
 def announce(name: str, agent: Agent, style: PromptStyle) -> None:
@@ -83,50 +69,37 @@ def announce(name: str, agent: Agent, style: PromptStyle) -> None:
     emit({"event": "stage", "stage": name, "role": agent.role, "style": style})
 
 
-def call_model(
-    agent: Agent, style: PromptStyle, task: Task, config: RunnableConfig, reasoning: str = ""
-) -> ModelCall:
-    """Call an agent in one prompt style and read the answer, outside of a graph.
-
-    Args:
-        agent: Who is called.
-        style: The prompt style; "transfer" reads `reasoning`.
-        task: The question.
-        config: Callbacks and the like.
-        reasoning: A finished reasoning, as it is to be read.
-
-    Returns:
-        The call; if it failed, its `error` says why.
-    """
-    reply = run(ask(agent, style, task, {}, reasoning), config)
+def call_model(agent: Agent, style: ReadingStyle, task: Task) -> ModelCall:
+    """Call an agent outside of a graph; if the call failed, its `error` says why."""
+    reply = finish(ask(Caller({}), agent, style, task, {}))
     return record(agent.role, style, reply, task)
 
 
-def ask(
-    agent: Agent, style: PromptStyle, task: Task, state: RunState, reasoning: str = ""
-) -> Generator[Effect, Any, Reply]:
-    """Call an agent, as part of a node, and return its reply."""
+async def ask(
+    caller: Caller,
+    agent: Agent,
+    style: PromptStyle,
+    task: Task,
+    state: RunState,
+    reasoning: str = "",
+) -> Reply:
+    """Call an agent and return its reply; an image that is gone is a failed call."""
     try:
-        request: Request = yield from request_of(agent, style, task, state, reasoning)
+        request = await request_of(caller, agent, style, task, state, reasoning)
     except ImageError as error:
-        return failed(agent.role, style, error)
-    reply: Reply = yield request
-    return reply
+        return Reply(0.0, error=f"The {agent.role} model's {style} call failed: {error}")
+    return await caller.reply(request)
 
 
-def request_of(
-    agent: Agent, style: PromptStyle, task: Task, state: RunState, reasoning: str = ""
-) -> Generator[Effect, Any, Request]:
-    """Build a request, as part of a node; files are read where they may be.
-
-    Raises:
-        ImageError: An image cannot be read again.
-    """
+async def request_of(
+    caller: Caller, agent: Agent, style: PromptStyle, task: Task, state: RunState, reasoning: str
+) -> Request:
+    """Return `agent_request`, whose files are read where that may block."""
+    arguments = (agent, style, task, reasoning, state)
     images = [cached_image(image["digest"]) for image in task["images"]]
     if all(images) and "prompts" not in task.get("settings", {}):
-        return _request(agent, style, task, reasoning, images)
-    request: Request = yield partial(agent_request, agent, style, task, reasoning, state)
-    return request
+        return agent_request(*arguments)
+    return await caller.run(agent_request, *arguments)
 
 
 def agent_request(
@@ -138,41 +111,40 @@ def agent_request(
 ) -> Request:
     """Return the request of a call: prompt, images and limits.
 
+    Requests about one task share the first part of their prompts, byte for byte.
+
     Args:
         agent: Who is called.
         style: The prompt style.
         task: The question.
-        reasoning: A finished reasoning, for "transfer".
+        reasoning: A finished reasoning, for "transfer"; white space around it is left out.
         state: The run's state, for images inside it that are decoded no more.
 
     Raises:
         ImageError: An image cannot be read again.
     """
-    images = read_images(task, state, allow_fetch=agent.allow_fetch)
-    return _request(agent, style, task, reasoning, images)
-
-
-def task_messages(
-    agent: Agent, style: PromptStyle, task: Task, reasoning: str = ""
-) -> list[BaseMessage]:
-    """Return the prompt of a call; those about one task share their first part, byte for byte.
-
-    Raises:
-        ImageError: An image cannot be read again.
-    """
-    return agent_request(agent, style, task, reasoning).messages
-
-
-def with_settings(agent: Agent, task: Task) -> Agent:
-    """Return the agent, as the run's context wants it."""
-    settings = task.get("settings")
-    if not settings:
-        return agent
-    if prompts := settings.get("prompts"):
-        agent = replace(agent, prompts=load_prompts(prompts))
-    if timeout := settings.get("timeout"):
-        agent = replace(agent, timeout=timeout)
-    return agent
+    settings = task.get("settings", {})
+    prompts = load_prompts(settings["prompts"]) if "prompts" in settings else agent.prompts
+    answer_type = task["answer_type"]
+    question = question_text(prompts, task["question"], task["choices"])
+    span = None
+    if style == "transfer":
+        instruction = transfer_instruction(prompts, reasoning, answer_type)
+        span = reasoning_span(prompts, question, reasoning, answer_type)
+    else:
+        instruction = style_instruction(prompts, style, answer_type)
+    blocks = [image.block for image in read_images(task, state, allow_fetch=agent.allow_fetch)]
+    return Request(
+        model=agent.model,
+        role=agent.role,
+        style=style,
+        messages=build_messages(prompts, blocks, question, instruction),
+        images=[image["digest"] for image in task["images"]],
+        max_tokens=settings.get(f"max_tokens_{style}") or getattr(prompts, style).max_tokens,
+        timeout=settings.get("timeout") or agent.timeout,
+        draft=agent.draft,
+        span=span,
+    )
 
 
 def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
@@ -219,12 +191,8 @@ def plain_value(answer: Answer) -> Value:
 def read_answer(call: ModelCall) -> Answer:
     """Return the answer of a call; nothing is parsed again."""
     value = call["value"]
-    return Answer(
-        kind=call["kind"],
-        value=tuple(value) if isinstance(value, list) else value,
-        text=call["answer"] or "",
-        unit=call["unit"],
-    )
+    value = tuple(value) if isinstance(value, list) else value
+    return Answer(kind=call["kind"], value=value, text=call["answer"] or "", unit=call["unit"])
 
 
 def accept_rate(calls: Iterable[ModelCall]) -> float | None:
@@ -275,11 +243,7 @@ def why_no_draft(model: ChatModel, draft: ChatModel, *, files: bool = False) -> 
 
 
 def check_chat_model(model: Any, name: str) -> None:
-    """Refuse what is no chat model.
-
-    Raises:
-        ConfigError: With the argument's name and what it is.
-    """
+    """Raise `ConfigError` for what is no chat model, with the argument's name."""
     if chat_models(model):
         return
     given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
@@ -290,38 +254,9 @@ def check_chat_model(model: Any, name: str) -> None:
 
 
 def check_timeout(timeout: Any) -> None:
-    """Refuse what is no number of seconds.
-
-    Raises:
-        ConfigError: Not a number, or none that a call could meet.
-    """
+    """Raise `ConfigError` for what is no number of seconds that a call could meet."""
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is None or (number and 0 < timeout < float("inf")):
-        return
-    raise ConfigError(
-        f"`timeout` must be a number of seconds above 0, or None for no limit, not {timeout!r}."
-    )
-
-
-def _request(
-    agent: Agent, style: PromptStyle, task: Task, reasoning: str, images: Sequence[Any]
-) -> Request:
-    agent = with_settings(agent, task)
-    prompts = agent.prompts
-    if style == "transfer":
-        instruction = transfer_instruction(prompts, reasoning, task["answer_type"])
-    else:
-        instruction = style_instruction(prompts, style, task["answer_type"])
-    question = question_text(prompts, task["question"], task["choices"])
-    blocks = [image.block for image in images]
-    limit: Any = task.get("settings", {}).get(f"max_tokens_{style}")
-    return Request(
-        model=agent.model,
-        role=agent.role,
-        style=style,
-        messages=build_messages(prompts, blocks, question, instruction),
-        images=[image["digest"] for image in task["images"]],
-        max_tokens=limit or getattr(prompts, style).max_tokens,
-        timeout=agent.timeout,
-        draft=agent.draft,
-    )
+    if timeout is not None and not (number and 0 < timeout < float("inf")):
+        raise ConfigError(
+            f"`timeout` must be a number of seconds above 0, or None for no limit, not {timeout!r}."
+        )

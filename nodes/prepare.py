@@ -6,7 +6,6 @@ there, and answer the next question.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -24,15 +23,14 @@ from ..models.images import (
     is_image_block,
     load_image,
 )
-from .caller import Node, Steps
+from .caller import Caller, Node, Update
 from .prompts import LETTERS
-from .settings import read_context, run_settings
+from .settings import read_context
 from .state import (
     CallKey,
     ImageReference,
     MAIInputError,
     RunState,
-    Settings,
     Task,
 )
 
@@ -45,7 +43,7 @@ _WRITTEN: tuple[str, ...] = (
 
 
 def prepare(
-    *, allow_fetch: bool = False, check_settings: Callable[[Settings], None] | None = None
+    *, allow_fetch: bool = False, check_settings: Callable[[dict[str, Any]], None] | None = None
 ) -> Node:
     """Make the node. It also reads the run's context, and puts its settings into the task.
 
@@ -54,14 +52,14 @@ def prepare(
         check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
     """
 
-    def steps(state: RunState) -> Steps:
+    async def steps(state: RunState, caller: Caller) -> Update:
         context = read_context(get_runtime().context)
         if (state.get("answer_type") or "auto") == "auto":
             state = {**state, "answer_type": context.answer_type}
-        settings = run_settings(context)
+        settings = context.settings()
         if check_settings:
             check_settings(settings)
-        task, data = yield partial(_read, state, allow_fetch)
+        task, data = await caller.run(_read, state, allow_fetch)
         if settings:
             task["settings"] = settings
         written = {key: None for key in _WRITTEN if state.get(key) is not None}

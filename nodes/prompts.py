@@ -5,7 +5,7 @@ choices) and end with what differs (the style's instruction, or a reasoning and 
 instruction). An engine with a prefix cache then computes the images and the question once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -37,6 +37,16 @@ def style_instruction(prompts: PromptsConfig, style: Style, answer_type: str) ->
     return _with_hint(prompts, getattr(prompts, style).instruction, answer_type)
 
 
+def schema_instruction(fields: Mapping[str, str]) -> str:
+    """Return the line about the fields of an answer, which comes after any style's instruction.
+
+    Args:
+        fields: What each field holds by its name, such as {"red_stars": "number"}.
+    """
+    form = ", ".join(f'"{name}": {kind}' for name, kind in fields.items())
+    return f"\nAnswer with JSON: {{{form}}}"
+
+
 def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: str) -> str:
     """Return the last part of a prompt that transfers a reasoning and asks for the answer."""
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
@@ -46,13 +56,9 @@ def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: st
 def reasoning_span(
     prompts: PromptsConfig, question: str, reasoning: str, answer_type: str
 ) -> tuple[int, int]:
-    """Return where a reasoning stands in the text of the prompt that transfers it: (start, end).
+    """Return where a reasoning stands in the prompt that transfers it: (start, end).
 
-    Args:
-        prompts: The texts around a question.
-        question: What `question_text` returned.
-        reasoning: The reasoning.
-        answer_type: What kind of answer is expected.
+    `question` is what `question_text` returned.
     """
     instruction = _with_hint(prompts, prompts.transfer.instruction, answer_type)
     start = len(question) + instruction.index(_REASONING)
@@ -62,14 +68,7 @@ def reasoning_span(
 def build_messages(
     prompts: PromptsConfig, image_blocks: Sequence[dict[str, Any]], question: str, instruction: str
 ) -> list[BaseMessage]:
-    """Return the messages of one model call.
-
-    Args:
-        prompts: The texts around the question.
-        image_blocks: LangChain content blocks, one per image, in order.
-        question: What `question_text` returned.
-        instruction: What `style_instruction` or `transfer_instruction` returned.
-    """
+    """Return the messages of one model call: the images' content blocks, then the text."""
     content: list[str | dict[Any, Any]] = [
         *image_blocks,
         {"type": "text", "text": question + instruction},

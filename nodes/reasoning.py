@@ -7,8 +7,9 @@ most: there, what was seen has become an answer.
 import math
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from .caller import TooLong
 
 Cut = Literal["length", "loop"]
 
@@ -27,8 +28,7 @@ _JOINER = "\u200d"
 _ATTACHED = {"Mn", "Mc", "Me", "Sk"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(NamedTuple):
     """A reasoning as it is transferred.
 
     Attributes:
@@ -71,27 +71,8 @@ def _end_of_first_pass(text: str) -> int | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class TooLong:
-    """A prompt that was longer than the model's context.
-
-    Attributes:
-        limit: Tokens that the context holds, answer included; None if unknown.
-        length: Tokens of the prompt; None if unknown.
-        answer: Tokens that the answer may have.
-    """
-
-    limit: int | None
-    length: int | None
-    answer: int
-
-
 class Shortening:
-    """A reasoning that is shortened until it fits into a context.
-
-    Attributes:
-        text: The remaining text.
-    """
+    """A reasoning that is shortened until it fits into a context; `text` is what remains."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -99,16 +80,11 @@ class Shortening:
         self._before: tuple[int, int] | None = None
 
     def shorten(self, refused: TooLong | None) -> bool:
-        """Drop what exceeds the context.
+        """Drop what exceeds the context, and tell whether to call the model again.
 
         Where the model tells the prompt's length and its limit, as much goes as is needed, with
-        capacity for the answer; otherwise half of it.
-
-        Args:
-            refused: Why the model did not answer; None if that was not the prompt's length.
-
-        Returns:
-            Whether to call the model again; not if nothing would remain.
+        capacity for the answer; otherwise half of it. `refused` is None if the call did not fail,
+        or not for its length.
         """
         if refused is None or self._tries == TRIES:
             return False
@@ -137,12 +113,7 @@ class Shortening:
 
 
 def without_front(text: str, kept: int) -> str:
-    """Return the end of a text, from a line's, sentence's or word's beginning if one is near.
-
-    Args:
-        text: Any text.
-        kept: How many characters may be kept; 0 or less for none.
-    """
+    """Return a text's last characters, from a line, sentence or word on if one begins nearby."""
     if kept <= 0:
         return ""
     start = max(0, len(text) - kept)
@@ -160,7 +131,5 @@ def without_front(text: str, kept: int) -> str:
 
 def _is_attached(text: str, index: int) -> bool:
     """Whether a code point is a part of the character before (an accent, a joined emoji)."""
-    return unicodedata.category(text[index]) in _ATTACHED or _JOINER in {
-        text[index],
-        text[index - 1],
-    }
+    joined = _JOINER in text[index - 1 : index + 1]
+    return joined or unicodedata.category(text[index]) in _ATTACHED

@@ -5,9 +5,8 @@ selection of tokens that fails costs no answer: the model is not called, and the
 as that of its call. A reasoning that exceeds the target's context is shortened from its front.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 from langgraph.errors import GraphBubbleUp
@@ -15,12 +14,23 @@ from langgraph.errors import GraphBubbleUp
 from ..configs import ConfigError, SparseTransfer
 from ..models.capabilities import SupportsAttention
 from .call_cache import CallCache
-from .caller import MODEL_RETRY, ChatModel, Effect, Node, Reply, Steps, emit, supports_attention
-from .model_call import Agent, announce, ask, record
+from .caller import (
+    Caller,
+    ChatModel,
+    Node,
+    Reply,
+    Update,
+    emit,
+    one_line,
+    supports_attention,
+    too_long,
+    tried_again,
+)
+from .model_call import Agent, announce, ask, record, request_of
 from .reasoning import Shortening, cut_reasoning
 from .sparse_transfer import TokenSelector
-from .state import MAIInputError, ModelCall, Role, RunState, Selection, Settings
-from .verification import callback_failure, check_callback, refuse_awaitable
+from .state import CallKey, MAIInputError, ModelCall, Role, RunState, Selection
+from .verification import check_callback
 
 Transfer = Literal["full", "sparse"] | SparseTransfer | Callable[[str], str]
 
@@ -47,20 +57,13 @@ class TransferOption:
     def read(
         cls, transfer: Transfer, selector: AttentionModel | None, *, reader: Agent, small: Agent
     ) -> "TransferOption":
-        """Check the options together.
-
-        Args:
-            transfer: As for `create_mai`.
-            selector: Who gives the attention; None for the reader itself.
-            reader: Who reads the reasonings.
-            small: The small agent.
+        """Check the options of `create_mai` together.
 
         Raises:
             ConfigError: No such transfer, a selector that gives no attention, or sparse transfer
                 where nobody gives the attention that it needs.
         """
-        check_transfer(transfer)
-        check_selector(selector)
+        check_transfer(transfer, selector)
         tokens = TokenSelector(
             reader=reader,
             attends=supports_attention(reader.model if selector is None else selector),
@@ -71,23 +74,18 @@ class TransferOption:
             tokens.check(wanted)
         return cls(wanted, tokens)
 
-    def wanted(self, settings: Settings) -> TransferMethod:
+    def wanted(self, settings: dict[str, Any]) -> TransferMethod:
         """Return how a run transfers its reasoning."""
         own, chosen = self.transfer, settings.get("transfer")
         if chosen == "full" or (chosen is None and not isinstance(own, SparseTransfer)):
             return chosen or own
         former = own if isinstance(own, SparseTransfer) else SparseTransfer()
-        changed = {"layer": settings.get("sparse_layer"), "share": settings.get("sparse_share")}
-        given = {name: value for name, value in changed.items() if value is not None}
-        return former.model_copy(update=given)
+        names = {"sparse_layer": "layer", "sparse_share": "share"}
+        changed = {names[name]: settings[name] for name in names if name in settings}
+        return former.model_copy(update=changed)
 
-    def check_settings(self, settings: Settings) -> None:
-        """Refuse settings of a run that its graph has no use for.
-
-        Raises:
-            MAIInputError: Sparse transfer where nobody gives the attention that it needs, or its
-                settings where the transfer is not sparse.
-        """
+    def check_settings(self, settings: dict[str, Any]) -> None:
+        """Raise `MAIInputError` for a run's settings that its graph has no use for."""
         wanted = self.wanted(settings)
         if isinstance(wanted, SparseTransfer):
             try:
@@ -103,35 +101,23 @@ class TransferOption:
             )
 
 
-def check_transfer(transfer: Any) -> None:
-    """Refuse what does not say how a reasoning is transferred.
-
-    Raises:
-        ConfigError: Neither "full", "sparse", a `SparseTransfer` nor a function, or an async one.
-    """
-    if isinstance(transfer, SparseTransfer) or transfer in ("full", "sparse"):
-        return
-    if not callable(transfer) or transfer is SparseTransfer:
+def check_transfer(transfer: Any, selector: Any) -> None:
+    """Raise `ConfigError` for what is no transfer, or a selector that gives no attention."""
+    known = isinstance(transfer, SparseTransfer) or transfer in ("full", "sparse")
+    if not known:
+        if not callable(transfer) or transfer is SparseTransfer:
+            raise ConfigError(
+                '`transfer` must be "full", "sparse", a SparseTransfer or a function from a '
+                f"reasoning to a text, not {transfer!r}."
+            )
+        check_callback(transfer, "transfer")
+    if selector is not None and not supports_attention(selector):
+        is_class = isinstance(selector, type)
+        given = f"the class {selector.__name__}" if is_class else type(selector).__name__
         raise ConfigError(
-            '`transfer` must be "full", "sparse", a SparseTransfer or a function from a reasoning '
-            f"to a text, not {transfer!r}."
+            "`selector` must be a model that gives attention, such as a ChatTransformers, not "
+            f"{given}."
         )
-    check_callback(transfer, "transfer")
-
-
-def check_selector(selector: Any) -> None:
-    """Refuse what gives no attention.
-
-    Raises:
-        ConfigError: Neither None nor a model that supports attention.
-    """
-    if selector is None or supports_attention(selector):
-        return
-    is_class = isinstance(selector, type)
-    given = f"the class {selector.__name__}" if is_class else type(selector).__name__
-    raise ConfigError(
-        f"`selector` must be a model that gives attention, such as a ChatTransformers, not {given}."
-    )
 
 
 def reasoning_transfer(
@@ -145,92 +131,95 @@ def reasoning_transfer(
         cache: Where model calls are stored.
     """
     target = option.selector.reader
-    source_key: Literal["small_reason", "large_reason"] = (
-        "small_reason" if source == "small" else "large_reason"
-    )
+    key: CallKey = "small_reason" if source == "small" else "large_reason"
 
-    def steps(state: RunState) -> Steps:
+    async def steps(state: RunState, caller: Caller) -> Update:
         announce("reasoning_transfer", target, "transfer")
-        call = state[source_key]
-        transferred = call and (yield from _transfer(source, call, option, state))
-        return {f"{target.role}_transfer": transferred}
+        call = state.get(key)
+        if not call or not call["text"].strip():
+            return {f"{target.role}_transfer": None}
+        return {f"{target.role}_transfer": await _transfer(caller, source, call, option, state)}
 
-    return Node("reasoning_transfer", steps, cache, MODEL_RETRY)
+    return Node("reasoning_transfer", steps, cache)
 
 
-def _transfer(
-    source: Role, call: ModelCall, option: TransferOption, state: RunState
-) -> Generator[Effect, Any, ModelCall | None]:
-    """Transfer a reasoning, with less of it at each try, until it fits; None if there is none."""
-    if not call["text"].strip():
-        return None
+async def _transfer(
+    caller: Caller, source: Role, call: ModelCall, option: TransferOption, state: RunState
+) -> ModelCall:
+    """Transfer a reasoning, with less of it at each try, until it fits."""
     target, task = option.selector.reader, state["task"]
     method = option.wanted(task.get("settings", {}))
-    sparse = method if isinstance(method, SparseTransfer) else None
     reasoning = cut_reasoning(call["text"], call["finish_reason"]).text
     if callable(method):
         try:
-            reasoning = _checked_text((yield partial(method, reasoning)))
+            reasoning = _checked_text(await caller.run(method, reasoning))
         except GraphBubbleUp:
             raise
         except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
-            reply = Reply(0.0, error=callback_failure("transfer", error))
+            reply = Reply(0.0, error=f"The transfer failed: {one_line(error)}")
             return record(target.role, "transfer", reply, task)
     left = Shortening(reasoning)
     replies: list[Reply] = []
     selections: list[Selection] = []
     while not replies or left.shorten(replies[-1].too_long):
         text = left.text
-        if sparse:
-            selected = yield from option.selector.select(sparse, task, state, text)
+        if isinstance(method, SparseTransfer):
+            selected = await _select(caller, method, option.selector, state, text)
             if isinstance(selected, Reply):
                 replies.append(selected)
                 continue
             selections.append(selected)
             text = selected["text"]
-        emit(
-            {
-                "event": "reasoning_transfer",
-                "source": source,
-                "target": target.role,
-                "cut": "front" if replies else call["cut"],
-                "characters": len(text),
-                "characters_written": len(call["text"]),
-                **({key: selections[-1][key] for key in _COUNTS} if sparse else {}),
-            }
-        )
-        replies.append((yield from ask(target, "transfer", task, state, text)))
-    seconds = sum(reply.seconds for reply in replies)
-    seconds += sum(selection["seconds"] for selection in selections)
+        event = {
+            "event": "reasoning_transfer",
+            "source": source,
+            "target": target.role,
+            "cut": "front" if replies else call["cut"],
+            "characters": len(text),
+            "characters_written": len(call["text"]),
+        }
+        if selections:
+            event["kept_tokens"] = selections[-1]["kept_tokens"]
+            event["reasoning_tokens"] = selections[-1]["reasoning_tokens"]
+        emit(event)
+        replies.append(await ask(caller, target, "transfer", task, state, text))
+    seconds = sum(one.seconds for one in replies) + sum(one["seconds"] for one in selections)
     answered = record(target.role, "transfer", replace(replies[-1], seconds=seconds), task)
     if not answered["error"]:
         if len(replies) > 1:
             answered["cut"] = "front"
-        if selections:
-            answered["selection"] = _with_all_costs(selections)
+        if selections:  # the last one, with what all of them cost
+            costs: Any = {
+                name: sum(one[name] for one in selections)
+                for name in ("input_tokens", "cached_tokens", "seconds")
+            }
+            answered["selection"] = {**selections[-1], **costs}
     return answered
 
 
-_COUNTS: tuple[Literal["kept_tokens", "reasoning_tokens"], ...] = (
-    "kept_tokens",
-    "reasoning_tokens",
-)
+async def _select(
+    caller: Caller, sparse: SparseTransfer, selector: TokenSelector, state: RunState, text: str
+) -> Selection | Reply:
+    """Return a selection, or a reply that says why there is none."""
+    request = None
+    try:
+        request = await request_of(caller, selector.reader, "transfer", state["task"], state, text)
+        return await selector.select(caller, sparse, request, text)
+    except GraphBubbleUp:
+        raise
+    except Exception as error:
+        if tried_again(error):
+            raise
+        return Reply(
+            0.0,
+            error=f"The selection of tokens failed: {one_line(error)}",
+            too_long=request and too_long(error, request.max_tokens),
+        )
 
 
 def _checked_text(text: Any) -> str:
-    refuse_awaitable(text)
     if not isinstance(text, str):
         raise TypeError(f"it returned {type(text).__name__}, not a text")
     if not text.strip():
         raise ValueError("it returned an empty text")
     return text
-
-
-def _with_all_costs(selections: list[Selection]) -> Selection:
-    """Return the last of several selections, with what all of them cost."""
-    return {
-        **selections[-1],
-        "input_tokens": sum(one["input_tokens"] for one in selections),
-        "cached_tokens": sum(one["cached_tokens"] for one in selections),
-        "seconds": sum(one["seconds"] for one in selections),
-    }

@@ -8,23 +8,11 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
-from .caller import Node, Update, emit
+from .caller import Caller, Node, Update, emit
 from .model_call import plain_value
-from .state import (
-    CallKey,
-    Fallback,
-    MAIError,
-    ModelCall,
-    Route,
-    RunState,
-    Selection,
-    Task,
-    Value,
-)
+from .state import CallKey, Fallback, MAIError, ModelCall, Route, RunState, Selection, Value
 
 Calls = Mapping[CallKey, ModelCall]
-
-_IN_ORDER: tuple[CallKey, ...] = get_args(CallKey)
 
 # Whose answer is the fallback, best first, where the node that should have answered could not.
 _FALLBACKS: tuple[CallKey, ...] = (
@@ -38,19 +26,17 @@ _FALLBACKS: tuple[CallKey, ...] = (
 
 
 def respond(name: str) -> Node:
-    """Make the node.
+    """Make the node; `name` is that of the answering message."""
 
-    Args:
-        name: The name of the answering message.
-    """
-
-    def answer(state: RunState) -> Update:
+    async def answer(state: RunState, _: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
         answer, value, fallback = _answer(calls, key)
         if (reviewed := state.get("review")) is not None:
-            answer, value = _as_written(reviewed, state["task"])
-            fallback = "review"
+            task, fallback = state["task"], "review"
+            read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
+            # In the form of the models' answers, or as it is.
+            answer, value = reviewed if read.value is None else read.shown, plain_value(read)
         elif route == "direct" and len(calls) > 1 and state["direct_verdict"] != "agree":
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
@@ -76,7 +62,7 @@ def respond(name: str) -> Node:
 
 
 def _calls(state: RunState) -> Calls:
-    made = {key: call for key in _IN_ORDER if (call := state.get(key)) is not None}
+    made = {key: call for key in get_args(CallKey) if (call := state.get(key)) is not None}
     if all(call["error"] for call in made.values()):
         raise MAIError(". ".join(str(call["error"]).rstrip(".") for call in made.values()) + ".")
     return made
@@ -101,12 +87,6 @@ def _answer(calls: Calls, key: CallKey) -> tuple[str, Value, Fallback | None]:
             return answer, calls[other]["value"], other
     texts = [calls[key]["text"], *(calls[k]["text"] for k in _FALLBACKS if k in calls)]
     return next((text.strip() for text in texts if text.strip()), ""), None, "raw_text"
-
-
-def _as_written(reviewed: str, task: Task) -> tuple[str, Value]:
-    """Return a person's answer in the form of the models' ones, or as it is."""
-    answer = parse(reviewed, task["answer_type"], task["choices"], task["question"])
-    return (reviewed, None) if answer.value is None else (answer.shown, plain_value(answer))
 
 
 def _usage(calls: list[ModelCall]) -> UsageMetadata | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from langgraph.types import interrupt
 
-from .caller import Node, Update, emit
+from .caller import Caller, Node, Update, emit
 from .state import RunState
 
 
@@ -19,7 +19,7 @@ def review() -> Node:
     what was wrong.
     """
 
-    def overrule(state: RunState) -> Update:
+    async def overrule(state: RunState, _: Caller) -> Update:
         task, small, large = state["task"], state["small_reason"], state["large_direct"]
         shown = {
             "event": "review",

@@ -1,17 +1,16 @@
 """The settings of one run: what `context=` provides, and what the nodes read of it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..answers import AnswerType
 from ..configs import list_prompts
 from ..configs.schemas import refuse_bool
-from .state import MAIInputError, Settings
+from .state import MAIInputError
 
-_LIMITS: tuple[Literal["direct", "reason", "transfer"], ...] = ("direct", "reason", "transfer")
-_MOST_TOKENS = _MOST_LAYERS = 2**31 - 1
+_MOST = 2**31 - 1
 
 # Once: LangGraph's server makes contexts on its event loop, where no folder may be read.
 _PROMPT_SETS = tuple(list_prompts())
@@ -23,90 +22,33 @@ class MAIContext(BaseModel):
     As a subgraph, the cascade gets its parent's context: there, these settings are read from a
     field `mai` (an `MAIContext` or a dict), or else from fields of the same names.
 
-    Attributes:
-        transfer: What of the reasoning is transferred: "full", or "sparse" where the graph has a
-            model that supports attention.
-        sparse_layer: The layer whose attention sparse transfer reads, 1 for the first.
-        sparse_share: The share of the attention that it keeps, above 0, at most 1.
-        prompts: A prompt set of configs/prompts, by name.
-        answer_type: What kind of answer is expected, where the input does not say.
-        timeout: Seconds that one model call may take.
-        max_tokens_direct: Limit on a direct answer, in tokens.
-        max_tokens_reason: Limit on a reasoning, in tokens.
-        max_tokens_transfer: Limit on the answer after a transferred reasoning, in tokens.
-        free_text_overlap: Share of common words from which two free texts can agree, 0 to 1; for
-            the default verifier and the rules of a `Judge`.
-
     Raises:
         MAIInputError: A field that does not exist, or a value out of its range.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    transfer: Literal["full", "sparse"] | None = Field(
-        default=None,
-        description="What of the reasoning the large model reads. Empty: as the graph was made.",
-        examples=["full", "sparse"],
-    )
-    sparse_layer: int | None = Field(
-        default=None,
-        gt=0,
-        le=_MOST_LAYERS,
-        description="Sparse transfer: the layer whose attention is read, 1 for the first.",
-        examples=[22],
-    )
-    sparse_share: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="Sparse transfer: the share of the attention that is kept.",
-        examples=[0.8],
-    )
-    prompts: str | None = Field(
-        default=None,
-        description="A prompt set by name. Empty: the pair's own.",
-        examples=["default"],
-    )
-    answer_type: AnswerType | Literal["auto"] = Field(
-        default="auto",
-        description="What kind of answer is expected, where the input does not say.",
-        examples=["auto", "yes_no"],
-    )
-    timeout: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Seconds that one model call may take.",
-        examples=[60],
-    )
-    max_tokens_direct: int | None = Field(
-        default=None,
-        gt=0,
-        le=_MOST_TOKENS,
-        description="Limit on a direct answer, in tokens.",
-        examples=[64],
-    )
-    max_tokens_reason: int | None = Field(
-        default=None,
-        gt=0,
-        le=_MOST_TOKENS,
-        description="Limit on a reasoning, in tokens.",
-        examples=[2048],
-    )
-    max_tokens_transfer: int | None = Field(
-        default=None,
-        gt=0,
-        le=_MOST_TOKENS,
-        description="Limit on the answer after a transferred reasoning, in tokens.",
-        examples=[64],
-    )
-    free_text_overlap: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Share of common words from which two free texts can agree.",
-        examples=[0.6],
-    )
+    transfer: Literal["full", "sparse"] | None = Field(None, examples=["full", "sparse"])
+    """What of the reasoning the large model reads; "sparse" needs a model that gives attention."""
+    sparse_layer: int | None = Field(None, gt=0, le=_MOST, examples=[22])
+    """Sparse transfer: the layer whose attention is read, 1 for the first."""
+    sparse_share: float | None = Field(None, gt=0, le=1, examples=[0.8])
+    """Sparse transfer: the share of the attention that is kept, above 0, at most 1."""
+    prompts: str | None = Field(None, examples=["default"])
+    """A prompt set of configs/prompts, by name; empty for the pair's own."""
+    answer_type: AnswerType | Literal["auto"] = Field("auto", examples=["auto", "yes_no"])
+    """What kind of answer is expected, where the input does not say."""
+    timeout: float | None = Field(None, gt=0, allow_inf_nan=False, examples=[60])
+    """Seconds that one model call may take."""
+    max_tokens_direct: int | None = Field(None, gt=0, le=_MOST, examples=[64])
+    """Limit on a direct answer, in tokens."""
+    max_tokens_reason: int | None = Field(None, gt=0, le=_MOST, examples=[2048])
+    """Limit on a reasoning, in tokens."""
+    max_tokens_transfer: int | None = Field(None, gt=0, le=_MOST, examples=[64])
+    """Limit on the answer after a transferred reasoning, in tokens."""
+    free_text_overlap: float | None = Field(None, ge=0, le=1, examples=[0.6])
+    """Share of common words from which two free texts can agree, 0 to 1; for the default verifier
+    and the rules of a `Judge`."""
 
     if not TYPE_CHECKING:  # Type checkers read the fields.
 
@@ -114,9 +56,12 @@ class MAIContext(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                name, problem = _first_problem(error)
+                problem = error.errors(include_url=False, include_input=False)[0]
+                # Further parts name the branch of a union, which is no setting.
+                name = str(problem["loc"][0]) if problem["loc"] else "context"
+                reason = problem["msg"].removeprefix("Value error, ")
                 raise MAIInputError(
-                    f"The setting {name!r} cannot be used ({problem}); correct it or leave it out."
+                    f"The setting {name!r} cannot be used ({reason}); correct it or leave it out."
                 ) from error
 
     @model_validator(mode="before")
@@ -131,7 +76,9 @@ class MAIContext(BaseModel):
         "sparse_layer",
         "sparse_share",
         "timeout",
-        *(f"max_tokens_{style}" for style in _LIMITS),
+        "max_tokens_direct",
+        "max_tokens_reason",
+        "max_tokens_transfer",
         "free_text_overlap",
         mode="before",
     )(refuse_bool)
@@ -143,6 +90,10 @@ class MAIContext(BaseModel):
         if value is not None and value not in _PROMPT_SETS:
             raise ValueError(f"must be one of {', '.join(_PROMPT_SETS)}")
         return value
+
+    def settings(self) -> dict[str, Any]:
+        """Return what is set, `answer_type` aside, as plain data for the state."""
+        return self.model_dump(exclude_none=True, exclude={"answer_type"})
 
 
 _UNSET = MAIContext()
@@ -174,20 +125,5 @@ def read_context(context: object) -> MAIContext:
         ) from error
 
 
-def run_settings(context: MAIContext) -> Settings:
-    """Return the settings of a context as plain data for the state; empty if nothing is set."""
-    return cast("Settings", context.model_dump(exclude_none=True, exclude={"answer_type"}))
-
-
 def _field(context: object, name: str) -> Any:
-    if isinstance(context, Mapping):
-        return context.get(name)
-    return getattr(context, name, None)
-
-
-def _first_problem(error: ValidationError) -> tuple[str, str]:
-    """Which setting is wrong, and how."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    # Further parts name the branch of a union, which is no setting.
-    name = str(problem["loc"][0]) if problem["loc"] else "context"
-    return name, problem["msg"].removeprefix("Value error, ")
+    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)

@@ -12,61 +12,22 @@ import math
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from random import Random
-from typing import Any, SupportsFloat
-
-from langchain_core.messages import BaseMessage
-from langgraph.errors import GraphBubbleUp
+from typing import SupportsFloat
 
 from ..configs import ConfigError, SparseTransfer
 from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
-from .caller import AttentionPass, Effect, Reply, Request, chat_models, too_long, tried_again
-from .model_call import Agent, agent_request, request_of, with_settings
-from .prompts import question_text, reasoning_span
-from .state import RunState, Selection, Task
-from .verification import callback_failure
+from .caller import AttentionPass, Caller, Request, chat_models
+from .model_call import Agent
+from .state import Selection
 
 Span = tuple[int, int]
 
 _SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class TransferPrompt:
-    """The prompt of a full transfer, as a pass reads it.
-
-    Attributes:
-        messages: The messages.
-        span: Where the reasoning stands in the last message's text, as (start, end).
-        timeout: Seconds that a pass may take; None for no limit.
-    """
-
-    messages: list[BaseMessage]
-    span: Span
-    timeout: float | None
-
-
-def transfer_prompt(reader: Agent, task: Task, reasoning: str) -> TransferPrompt:
-    """Return the prompt that transfers a whole reasoning.
-
-    Args:
-        reader: Who will read it.
-        task: The question.
-        reasoning: A finished reasoning; white space around it is left out.
-    """
-    request = agent_request(reader, "transfer", task, reasoning)
-    return TransferPrompt(request.messages, _span(reader, task, reasoning), request.timeout)
-
-
-def _span(reader: Agent, task: Task, reasoning: str) -> Span:
-    prompts = with_settings(reader, task).prompts
-    question = question_text(prompts, task["question"], task["choices"])
-    return reasoning_span(prompts, question, reasoning, task["answer_type"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +145,7 @@ def _exact(weights: Iterable[SupportsFloat]) -> list[int]:
 
 
 def kept_spans(groups: Sequence[TokenGroup], kept: Iterable[int]) -> list[Span]:
-    """Return the spans that some groups cover, in characters, in order, none touching another.
-
-    Args:
-        groups: What `read_token_groups` returned.
-        kept: Numbers of those that are kept, in order.
-    """
+    """Return the spans that some groups cover, in characters, in order, none touching another."""
     spans: list[Span] = []
     for number in kept:
         start, end = groups[number].start, groups[number].end
@@ -203,12 +159,8 @@ def kept_spans(groups: Sequence[TokenGroup], kept: Iterable[int]) -> list[Span]:
 def kept_text(text: str, spans: Iterable[Span]) -> str:
     """Join the spans of a text.
 
-    Spans that adjoin stay joined. Where something was dropped between two, they stand apart: by
-    white space that one of them has there, or else by one space.
-
-    Args:
-        text: The whole reasoning.
-        spans: What `kept_spans` returned.
+    Where something was dropped between two, they stand apart: by white space that one of them has
+    there, or else by one space.
     """
     made = ""
     for start, end in spans:
@@ -219,13 +171,7 @@ def kept_text(text: str, spans: Iterable[Span]) -> str:
 
 
 def keep_in_order(groups: Sequence[TokenGroup], budget: int, order: Iterable[int]) -> list[int]:
-    """Keep the groups that come first in an order and fit into a budget of tokens.
-
-    Args:
-        groups: What `read_token_groups` returned.
-        budget: How many tokens may be kept; there must be a group of no more.
-        order: Numbers of groups: from the end, at random, by weight.
-    """
+    """Keep the groups that come first in an order and fit into a budget of tokens."""
     return _fill(groups, budget, ([number] for number in order))
 
 
@@ -233,19 +179,23 @@ def keep_sentences(groups: Sequence[TokenGroup], budget: int, text: str) -> list
     """Keep whole sentences, or lines: those with the most weight per token that fit.
 
     Where not even one fits, the heaviest tokens of the best sentence are kept.
-
-    Args:
-        groups: What `read_token_groups` returned.
-        budget: How many tokens may be kept.
-        text: The reasoning.
     """
-    sentences = _sentences(groups, text)
-    sentences.sort(key=lambda numbers: -_mean_weight(groups, numbers))
-    if whole := _fill(groups, budget, sentences):
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    sentences: dict[int, list[int]] = {}
+    for number, group in enumerate(groups):  # a group is where its last character is
+        sentences.setdefault(bisect_left(ends, group.end), []).append(number)
+
+    def density(numbers: Sequence[int]) -> Fraction:
+        weight = sum(groups[number].weight for number in numbers)
+        return Fraction(weight, count_tokens(groups, numbers))
+
+    best_first = sorted(sentences.values(), key=density, reverse=True)
+    if whole := _fill(groups, budget, best_first):
         return whole
-    best = set(sentences[0]) if sentences else set()
-    order = sorted(heaviest_first(groups), key=lambda number: number not in best)
-    return keep_in_order(groups, budget, order)
+    best = set(best_first[0]) if best_first else set()
+    return keep_in_order(
+        groups, budget, sorted(heaviest_first(groups), key=lambda n: n not in best)
+    )
 
 
 def reweighted(groups: Sequence[TokenGroup], others: Sequence[TokenGroup]) -> list[TokenGroup]:
@@ -276,20 +226,6 @@ def _fill(groups: Sequence[TokenGroup], budget: int, bundles: Iterable[Sequence[
     return sorted(kept)
 
 
-def _sentences(groups: Sequence[TokenGroup], text: str) -> list[list[int]]:
-    """Return the groups of each sentence by number; a group is where its last character is."""
-    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
-    sentences: dict[int, list[int]] = {}
-    for number, group in enumerate(groups):
-        sentences.setdefault(bisect_left(ends, group.end), []).append(number)
-    return list(sentences.values())
-
-
-def _mean_weight(groups: Sequence[TokenGroup], numbers: Sequence[int]) -> Fraction:
-    weight = sum(groups[number].weight for number in numbers)
-    return Fraction(weight, count_tokens(groups, numbers))
-
-
 @dataclass(frozen=True, slots=True)
 class TokenSelector:
     """Selects what is transferred of a reasoning.
@@ -305,11 +241,7 @@ class TokenSelector:
     small: SupportsAttention | None
 
     def check(self, sparse: SparseTransfer) -> None:
-        """Refuse a selection for which attention is missing.
-
-        Raises:
-            ConfigError: Nobody gives it.
-        """
+        """Raise `ConfigError` for a selection for which nobody gives the attention."""
         if self.attends is None:
             kind = type(chat_models(self.reader.model)[0]).__name__
             raise ConfigError(
@@ -323,47 +255,30 @@ class TokenSelector:
                 "use another `keep`."
             )
 
-    def select(
-        self, sparse: SparseTransfer, task: Task, state: RunState, reasoning: str
-    ) -> Generator[Effect, Any, Selection | Reply]:
-        """Select the tokens of a reasoning, as part of a node.
+    async def select(
+        self, caller: Caller, sparse: SparseTransfer, prompt: Request, reasoning: str
+    ) -> Selection:
+        """Select the tokens of a reasoning.
 
         Args:
+            caller: The node's.
             sparse: How.
-            task: The question.
-            state: The run's state.
-            reasoning: A finished reasoning.
+            prompt: The request of a full transfer.
+            reasoning: The reasoning in it.
 
-        Returns:
-            The selection; if it failed, a reply that says why, and whether the prompt was too long.
-            Errors after which the node runs again come through.
+        Raises:
+            Exception: What a model's pass raises; `ValueError` for attention that tells nothing.
         """
         start = time.perf_counter()
-        request: Request | None = None
-        models = [self.attends, self.small if sparse.keep == "small" else None]
-        passes: list[Attention] = []
-        try:
-            self.check(sparse)
-            request = yield from request_of(self.reader, "transfer", task, state, reasoning)
-            span = yield partial(_span, self.reader, task, reasoning)
-            for number, model in enumerate(one for one in models if one is not None):
-                # The small model, second, has other layers, so it takes its default.
-                layers = None if sparse.layer is None or number else [sparse.layer]
-                prompt = request.messages, request.images, span
-                one = AttentionPass(model, *prompt, layers, sparse.query, request.timeout)
-                passes.append((yield one))
-            selected: Selection = yield partial(
-                _selection, sparse, reasoning.strip(), passes, start
-            )
-            return selected
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
-            if tried_again(error):
-                raise
-            reason = callback_failure("selection of tokens", error)
-            reply = Reply(time.perf_counter() - start, error=reason)
-            return replace(reply, too_long=too_long(error, request.max_tokens) if request else None)
+        self.check(sparse)
+        passes = []
+        for number, model in enumerate([self.attends, self.small][: 1 + (sparse.keep == "small")]):
+            # The small model, second, has other layers, so it takes its default.
+            layers = None if sparse.layer is None or number else [sparse.layer]
+            if model is not None:
+                one = AttentionPass(model, prompt, layers, sparse.query)
+                passes.append(await caller.attention(one))
+        return await caller.run(_selection, sparse, reasoning.strip(), passes, start)
 
 
 def _selection(

@@ -149,32 +149,6 @@ class ModelCall(TypedDict):
     accepted_tokens: NotRequired[int]
 
 
-class Settings(TypedDict, total=False):
-    """What a run's context changes; see `MAIContext`.
-
-    Attributes:
-        transfer: What of a reasoning is transferred.
-        sparse_layer: The layer that sparse transfer reads.
-        sparse_share: The share of the attention that it keeps.
-        prompts: Name of a prompt set.
-        timeout: Seconds that one model call may take.
-        max_tokens_direct: Limit on a direct answer, in tokens.
-        max_tokens_reason: Limit on a reasoning, in tokens.
-        max_tokens_transfer: Limit on the answer after a transferred reasoning, in tokens.
-        free_text_overlap: Share of common words from which two free texts can agree.
-    """
-
-    transfer: Literal["full", "sparse"]
-    sparse_layer: int
-    sparse_share: float
-    prompts: str
-    timeout: float
-    max_tokens_direct: int
-    max_tokens_reason: int
-    max_tokens_transfer: int
-    free_text_overlap: float
-
-
 class ImageReference(TypedDict):
     """An image of a task.
 
@@ -196,14 +170,14 @@ class Task(TypedDict):
         images: References of the images, in order.
         choices: The options' texts, in order; the first is A.
         answer_type: What kind of answer is expected; never "auto".
-        settings: What the run's context changes; missing where it changes nothing.
+        settings: The fields of `MAIContext` that the run's context sets; missing if it sets none.
     """
 
     question: str
     images: list[ImageReference]
     choices: list[str]
     answer_type: AnswerType
-    settings: NotRequired[Settings]
+    settings: NotRequired[dict[str, Any]]
 
 
 class MAIInput(TypedDict, total=False):
@@ -276,7 +250,15 @@ class MAIOutput(TypedDict):
     calls: list[ModelCall]
 
 
-class MAIState(TypedDict, total=False):
+class _Answered(TypedDict, total=False):
+    answer: str | None
+    value: Value
+    route: Route | None
+    fallback: Fallback | None
+    calls: list[ModelCall]
+
+
+class MAIState(_Answered, total=False):
     """The state of a graph that has the cascade as a node: its input and its output.
 
     The input's keys but `messages` last for one run and are in no checkpoint: nodes may come before
@@ -290,14 +272,8 @@ class MAIState(TypedDict, total=False):
     choices: Annotated[list[str], UntrackedValue]
     answer_type: Annotated[str, UntrackedValue]
 
-    answer: str | None
-    value: Value
-    route: Route | None
-    fallback: Fallback | None
-    calls: list[ModelCall]
 
-
-class RunState(TypedDict, total=False):
+class RunState(_Answered, total=False):
     """The cascade's own state: input (gone after `prepare` has read it), working keys, output.
 
     `image_data` holds the images that came as data in `images` (base64, by digest) until `respond`:
@@ -325,9 +301,3 @@ class RunState(TypedDict, total=False):
     reasoning_verdict: Verdict | None
     reasoning_judgement: ModelCall | None
     review: str | None
-
-    answer: str | None
-    value: Value
-    route: Route | None
-    fallback: Fallback | None
-    calls: list[ModelCall]

@@ -5,9 +5,8 @@ answer: it counts as abstaining, and is recorded as a failed call.
 """
 
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import HumanMessage
@@ -17,9 +16,9 @@ from ..answers import Answer, AnswerType, Verdict, agree
 from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
 from .call_cache import CallCache
-from .caller import MODEL_RETRY, ChatModel, Effect, Node, Reply, Request, Steps, emit
+from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
 from .model_call import check_chat_model, check_timeout, read_answer, record
-from .state import ModelCall, RunState, Task
+from .state import CallKey, ModelCall, RunState, Task
 
 _QUESTION = (
     "Two answers were given to this question.\n\nQuestion: {question}\n\nFirst answer: {first}\n\n"
@@ -67,17 +66,11 @@ class Judge:
 
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
 
-_Judgement = tuple[Verdict, ModelCall | None]
-
 _SAID: dict[str | None, Verdict] = {"yes": "agree", "no": "disagree"}
 
 
 def check_verifier(verifier: Any) -> None:
-    """Refuse what cannot compare two answers.
-
-    Raises:
-        ConfigError: Neither a function nor a `Judge`, or an async function.
-    """
+    """Raise `ConfigError` for what cannot compare two answers."""
     if isinstance(verifier, Judge):
         return
     if not callable(verifier):
@@ -89,35 +82,13 @@ def check_verifier(verifier: Any) -> None:
 
 
 def check_callback(function: Any, name: str) -> None:
-    """Refuse an async user callback.
-
-    Raises:
-        ConfigError: With the argument's name.
-    """
+    """Raise `ConfigError` for an async user callback, with the argument's name."""
     called = getattr(function, "__call__", None)  # noqa: B004  an object's own, maybe async
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
         raise ConfigError(
             f"`{name}` must be a plain function, not an async one; in an async run it is called in "
             "a thread."
         )
-
-
-def refuse_awaitable(value: object) -> None:
-    """Close what an async function in disguise returned.
-
-    Raises:
-        TypeError: It is to be awaited.
-    """
-    if inspect.iscoroutine(value):
-        value.close()
-    if inspect.isawaitable(value):
-        raise TypeError("it returned something to await; give a plain function")
-
-
-def callback_failure(name: str, error: Exception) -> str:
-    """Return one sentence for the `error` of a call."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return f"The {name} failed: {reason}"
 
 
 def verification(
@@ -131,13 +102,11 @@ def verification(
         cache: Where calls of a `Judge` are stored.
     """
     name = "verification" if stage == "direct" else "reasoning_verification"
-    key: Literal["small_direct", "small_reason"] = (
-        "small_direct" if stage == "direct" else "small_reason"
-    )
+    key: CallKey = "small_direct" if stage == "direct" else "small_reason"
 
-    def steps(state: RunState) -> Steps:
-        small, large, task = state[key], state["large_direct"], state["task"]
-        verdict, judgement = yield from _judgement(verifier, small, large, task)
+    async def steps(state: RunState, caller: Caller) -> Update:
+        small, large, task = state.get(key), state.get("large_direct"), state["task"]
+        verdict, judgement = await _judge(caller, verifier, small, large, task)
         emit(
             {
                 "event": "verdict",
@@ -149,7 +118,7 @@ def verification(
         )
         return {f"{stage}_verdict": verdict, f"{stage}_judgement": judgement}
 
-    return Node(name, steps, cache, MODEL_RETRY)
+    return Node(name, steps, cache)
 
 
 def after_direct_verification(state: RunState) -> Literal["respond", "small_reasoning"]:
@@ -177,9 +146,13 @@ def before_review(state: RunState) -> Literal["respond", "review"]:
     return "respond" if after_reasoning_verification(state) == "respond" else "review"
 
 
-def _judgement(
-    verifier: Verifier, small: ModelCall | None, large: ModelCall | None, task: Task
-) -> Generator[Effect, Any, _Judgement]:
+async def _judge(
+    caller: Caller,
+    verifier: Verifier,
+    small: ModelCall | None,
+    large: ModelCall | None,
+    task: Task,
+) -> tuple[Verdict, ModelCall | None]:
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
     first, second = read_answer(small), read_answer(large)
@@ -190,19 +163,18 @@ def _judgement(
             return by_rule, None
         if first.kind not in verifier.kinds:
             return by_rule, None
-        reply: Reply = yield verifier.request(first, second, task)
+        reply = await caller.reply(verifier.request(first, second, task))
         call = record("judge", "judge", reply, {**task, "choices": [], "answer_type": "yes_no"})
         return _SAID.get(call["answer"], "abstain"), call
     try:
-        verdict: Any = yield partial(verifier, first, second)
-        refuse_awaitable(verdict)
+        verdict: Any = await caller.run(verifier, first, second)
         if verdict in get_args(Verdict):
             return verdict, None
         raise TypeError(f"it returned {verdict!r}, not 'agree', 'disagree' or 'abstain'")
     except GraphBubbleUp:
         raise
     except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
-        failed = Reply(0.0, error=callback_failure("verifier", error))
+        failed = Reply(0.0, error=f"The verifier failed: {one_line(error)}")
         return "abstain", record("judge", "judge", failed, task)
 
 

@@ -1,6 +1,8 @@
-"""A chat model that answers from a script, and prompts that it can tell apart."""
+"""Chat models that answer from a script, prompts that they can tell apart, and a question."""
 
 import asyncio
+import base64
+import io
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +13,7 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from PIL import Image
 from pydantic import Field
 
 from langgraph_mai.configs import PromptsConfig
@@ -26,6 +29,26 @@ PROMPTS = PromptsConfig.model_validate(
         "transfer": {"instruction": "TRANSFER [{reasoning}]", "max_tokens": 5},
     }
 )
+
+
+def png(color: str = "red", size: tuple[int, int] = (40, 40)) -> bytes:
+    """A picture of one colour, as a file."""
+    stream = io.BytesIO()
+    Image.new("RGB", size, color).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def data_uri(color: str = "red") -> str:
+    return "data:image/png;base64," + base64.b64encode(png(color)).decode()
+
+
+def block(color: str = "red") -> dict[str, str]:
+    """The picture as a content block."""
+    data = base64.b64encode(png(color)).decode()
+    return {"type": "image", "base64": data, "mime_type": "image/png"}
+
+
+QUESTION = {"question": "Is it red?", "images": [data_uri()]}
 
 
 class ScriptedModel(BaseChatModel):

@@ -79,7 +79,7 @@ def _check_model(role: str, model: Any, prompts: Any, image: Any) -> dict[str, A
         return found
     found["load_seconds"] = round(time.perf_counter() - start, 3)
     task = read_task({"question": _QUESTION, "images": [image], "answer_type": "yes_no"})
-    call = call_model(Agent(role, model, prompts), "direct", task, {})  # type: ignore[arg-type]
+    call = call_model(Agent(role, model, prompts), "direct", task)  # type: ignore[arg-type]
     found["answer"] = call["text"] or None
     found["answer_seconds"] = round(call["seconds"], 3)
     if call["error"]:

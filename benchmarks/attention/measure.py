@@ -15,7 +15,7 @@ from ...models.attention import Attention
 from ...models.capabilities import SupportsAttention
 from ...models.pairs import Pair
 from ...nodes.caller import AttentionPass
-from ...nodes.model_call import Agent
+from ...nodes.model_call import Agent, agent_request
 from ...nodes.prepare import read_task
 from ...nodes.reasoning import cut_reasoning
 from ...nodes.sparse_transfer import (
@@ -23,7 +23,6 @@ from ...nodes.sparse_transfer import (
     count_tokens,
     read_token_groups,
     smallest_set,
-    transfer_prompt,
 )
 from ...nodes.state import RunState
 from ..evaluation.results import Result, graph_input
@@ -308,15 +307,13 @@ class _Passes:
         current_question.set(await asyncio.to_thread(question_key, question))
         state: RunState = {**graph_input(question)}  # type: ignore[typeddict-item]
         task = await asyncio.to_thread(read_task, state)
-        prompt = await asyncio.to_thread(transfer_prompt, self.reader, task, reasoning)
-        images = [image["digest"] for image in task["images"]]
-        where = (prompt.span, None, self.query, prompt.timeout)
-        key = AttentionPass(self.source, prompt.messages, images, *where).key(self.store)
+        prompt = await asyncio.to_thread(agent_request, self.reader, "transfer", task, reasoning)
+        key = AttentionPass(self.source, prompt, None, self.query).key(self.store)
 
         async def make() -> dict[str, Any]:
             found = await self.source.aattention(
                 prompt.messages,
-                prompt.span,
+                prompt.span or (0, 0),
                 layers="all",
                 query=self.query,
                 heads=True,

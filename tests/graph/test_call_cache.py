@@ -7,15 +7,13 @@ import threading
 import time
 
 import pytest
-from fakes import PROMPTS, AttentiveModel, ScriptedModel, models
+from fakes import PROMPTS, QUESTION, AttentiveModel, ScriptedModel, models
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai import CallCache, ConfigError, MAIContext, create_mai, create_strategy
 from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.nodes.call_cache import model_identity
-
-QUESTION = {"question": "Is it red?"}
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fakes import PROMPTS, ScriptedModel, StreamingModel, models
+from fakes import PROMPTS, QUESTION, ScriptedModel, StreamingModel, models
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_mai import create_mai, load_pair
 
 PICTURES = Path(__file__).parents[2] / "demo" / "pictures"
-QUESTION = {"question": "Is it red?"}
 
 
 @pytest.mark.parametrize("timeout", [None, 10.0])

@@ -1,71 +1,78 @@
-import asyncio
+"""Settings of one run, sparse transfer among them, from a context of any kind."""
+
 import json
 import re
 from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
 from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
-from fakes import PROMPTS, models
-from langgraph.checkpoint.memory import InMemorySaver
+from fakes import PROMPTS, QUESTION, AttentiveModel, models
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
+from pages import ROOT
 from pydantic import BaseModel
 
 from langgraph_mai import (
     CallCache,
+    ChatMAI,
+    Judge,
     MAIContext,
     MAIInputError,
     MAIState,
+    SparseTransfer,
     create_mai,
     create_strategy,
+    create_vision_tool,
 )
 from langgraph_mai.graph import STRATEGIES
 
-QUESTION = {"question": "Is it red?"}
 LIMITS = MAIContext(max_tokens_direct=7, max_tokens_reason=8, max_tokens_transfer=9)
+THREAD = {"configurable": {"thread_id": "1"}}
+
+
+def made(transfer="full", **options):
+    small, large = models("transferred", AttentiveModel)
+    small.script["reason"] = "A red dot.\nA blue dot.\nAnswer: no"
+    return small, large, create_mai(small, large, prompts=PROMPTS, transfer=transfer, **options)
 
 
 def limits(*asked):
     return {call["style"]: call["max_tokens"] for model in asked for call in model.calls}
 
 
-def made():
-    small, large = models("transferred")
-    return small, large, create_mai(small, large, prompts=PROMPTS)
+def selections(result):
+    found = [call["selection"] for call in result["calls"] if "selection" in call]
+    return [(one["keep"], one["layer"], one["share"]) for one in found]
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-@pytest.mark.parametrize("form", ["object", "dict"])
-def test_limits_of_one_run(way, form):
+@pytest.mark.parametrize("context", [LIMITS, LIMITS.model_dump(exclude_none=True)], ids=type)
+def test_limits_of_one_run(run, context):
     small, large, graph = made()
-    context = LIMITS if form == "object" else LIMITS.model_dump(exclude_none=True)
-    if way == "invoke":
-        graph.invoke(QUESTION, context=context)
-    else:
-        asyncio.run(graph.ainvoke(QUESTION, context=context))
+    run(graph, QUESTION, context=context)
     assert limits(small, large) == {"direct": 7, "reason": 8, "transfer": 9}
     small.calls.clear()
     large.calls.clear()
-    graph.invoke(QUESTION)
+    run(graph, QUESTION)
     assert limits(small, large) == {"direct": 4, "reason": 64, "transfer": 5}
 
 
 def test_a_timeout_of_one_run():
-    small, large = models("direct", delay=5)
+    small, large = models("direct")
+    large.delay = 5
     graph = create_mai(small, large, prompts=PROMPTS)
-    small.delay = 0
     result = graph.invoke(QUESTION, context=MAIContext(timeout=0.2))
     assert result["fallback"] == "small_direct"
     assert "no answer within 0.2 s" in result["calls"][1]["error"]
 
 
 def test_a_prompt_set_of_one_run():
-    small, large = models("direct")
+    small, large, graph = made()
     seen = []
-    small.script["direct"] = large.script["direct"] = "yes"
-    small.script["transfer"] = large.script["transfer"] = lambda p: seen.append(p) or "yes"
-    graph = create_mai(small, large, prompts=PROMPTS)
+    for model in (small, large):
+        model.script["transfer"] = lambda prompt: seen.append(prompt) or "yes"
     graph.invoke(QUESTION, context=MAIContext(prompts="demo"))
     assert seen == ["Is it red?\nAnswer directly."] * 2
 
@@ -73,76 +80,105 @@ def test_a_prompt_set_of_one_run():
 def test_an_answer_type_of_one_run_is_for_inputs_that_name_none():
     *_, graph = made()
     context = MAIContext(answer_type="short_text")
-    kinds = []
-    for given in ({}, {"answer_type": "auto"}, {"answer_type": "yes_no"}):
-        result = graph.invoke({**QUESTION, **given}, context=context)
-        kinds.append(result["calls"][0]["kind"])
+    kinds = [
+        graph.invoke({**QUESTION, **given}, context=context)["calls"][0]["kind"]
+        for given in ({}, {"answer_type": "auto"}, {"answer_type": "yes_no"})
+    ]
     assert kinds == ["short_text", "short_text", "yes_no"]
 
 
-def test_a_transfer_of_one_run():
-    small, large = models("transferred")
-    graph = create_mai(small, large, prompts=PROMPTS, transfer=lambda text: text.upper())
-    graph.invoke(QUESTION)
-    graph.invoke(QUESTION, context=MAIContext(transfer="full"))
-    handed = [call["prompt"] for call in large.calls if call["style"] == "transfer"]
-    assert ["HM." in text for text in handed] == [True, False]
-
-
-def test_a_threshold_of_one_run():
+def test_a_threshold_of_one_run_is_for_the_rules_of_a_judge_too():
+    given = {**QUESTION, "question": "Describe it.", "answer_type": "free_text"}
+    judge = models()[0]
+    judge.script["judge"] = "yes"
     small, large = models("direct")
     small.script["direct"] = "a big red dog runs on the green grass"
     large.script["direct"] = "a red dog runs on the grass"
     small.script["reason"] = "Answer: a big red dog runs on the green grass"
-    graph = create_mai(small, large, prompts=PROMPTS)
-    given = {"question": "Describe it.", "answer_type": "free_text"}
-    routes = [
-        graph.invoke(given, context=MAIContext(free_text_overlap=share))["route"]
-        for share in (0.5, 1.0)
-    ]
-    assert routes == ["direct", "transferred"]
-
-
-def test_the_threshold_is_what_the_rules_of_a_judge_use_too():
-    from langgraph_mai import Judge
-
-    small, large = models("direct")
-    small.script["direct"] = "a big red dog runs on the green grass"
-    large.script["direct"] = "a red dog runs on the grass"
-    judge, _ = models()
-    judge.script["judge"] = "yes"
-    graph = create_mai(small, large, prompts=PROMPTS, verifier=Judge(judge))
-    given = {"question": "Describe it.", "answer_type": "free_text"}
-    graph.invoke(given, context=MAIContext(free_text_overlap=0.5))
-    assert judge.styles == []
-    graph.invoke(given, context=MAIContext(free_text_overlap=1.0))
+    for verifier, routes in ((None, ["direct", "transferred"]), (Judge(judge), ["direct"] * 2)):
+        graph = create_mai(small, large, prompts=PROMPTS, verifier=verifier)
+        contexts = [MAIContext(free_text_overlap=share) for share in (0.5, 1.0)]
+        assert [graph.invoke(given, context=one)["route"] for one in contexts] == routes
     assert judge.styles == ["judge"]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_takes_it(name):
-    small, large = models("transferred")
-    graph = create_strategy(name, small, large, prompts=PROMPTS)
-    graph.invoke(QUESTION, context=LIMITS)
+def test_every_strategy_takes_them(run, name):
+    small, large = models("transferred", AttentiveModel)
+    context = MAIContext(**LIMITS.model_dump() | {"transfer": "sparse"})
+    result = run(create_strategy(name, small, large, prompts=PROMPTS), QUESTION, context=context)
     expected = {"direct": 7, "reason": 8, "transfer": 9, "explain": 32}
     assert limits(small, large).items() <= expected.items()
+    transfers = [call for call in result["calls"] if call["style"] == "transfer"]
+    assert len(selections(result)) == len(transfers)
 
 
 def test_runs_with_other_settings_share_no_cached_call():
-    small, large = models("direct")
-    graph = create_mai(small, large, prompts=PROMPTS, cache=CallCache())
+    small, _, graph = made(cache=CallCache())
     for context in (None, LIMITS, LIMITS, None):
         graph.invoke(QUESTION, context=context)
-    assert [call["max_tokens"] for call in small.calls] == [4, 7]
+    assert [call["max_tokens"] for call in small.calls] == [4, 64, 7, 8]
 
 
-def test_a_resumed_run_keeps_its_settings():
-    small, large = models("transferred")
-    graph = create_mai(small, large, prompts=PROMPTS, checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    graph.invoke(QUESTION, thread, context=LIMITS, interrupt_before=["reasoning_transfer"])
-    graph.invoke(None, thread)
+@pytest.mark.parametrize(
+    ("transfer", "context", "expected"),
+    [
+        ("full", {}, []),
+        ("full", {"transfer": "sparse"}, [("attention", 2, 0.8)]),
+        ("full", {"transfer": "sparse", "sparse_layer": 3, "sparse_share": 0.5},
+         [("attention", 3, 0.5)]),
+        ("sparse", {}, [("attention", 2, 0.8)]),
+        ("sparse", {"sparse_share": 1}, [("attention", 2, 1.0)]),
+        ("sparse", {"transfer": "full"}, []),
+        (SparseTransfer(layer=1, keep="last"), {}, [("last", 1, 0.8)]),
+        (SparseTransfer(layer=1, keep="last"), {"transfer": "sparse"}, [("last", 1, 0.8)]),
+        (SparseTransfer(layer=1, keep="last"), {"sparse_layer": 4}, [("last", 4, 0.8)]),
+        (str.upper, {}, []),
+        (str.upper, {"transfer": "sparse"}, [("attention", 2, 0.8)]),
+    ],
+)  # fmt: skip
+def test_a_run_can_change_the_transfer(run, transfer, context, expected):
+    _, large, graph = made(transfer)
+    assert selections(run(graph, QUESTION, context=MAIContext(**context))) == expected
+    assert selections(run(graph, QUESTION, context=context)) == expected
+    upper = transfer is str.upper and not context
+    assert ("A RED DOT" in large.calls[-1]["prompt"]) == upper
+
+
+def test_a_graph_without_attention_refuses_before_any_call(run):
+    small, large, _ = made()
+    blind = models("transferred")[1]
+    graph = create_mai(small, blind, prompts=PROMPTS)
+    sparse = MAIContext(transfer="sparse")
+    with pytest.raises(MAIInputError, match=r"'transfer' cannot be 'sparse' in this graph: .*give"):
+        run(graph, QUESTION, context=sparse)
+    assert small.calls == blind.calls == []
+    selected = create_mai(small, blind, prompts=PROMPTS, selector=large)
+    assert len(selections(run(selected, QUESTION, context=sparse))) == 1
+
+
+@pytest.mark.parametrize(
+    "context", [{"sparse_layer": 1}, {"transfer": "full", "sparse_share": 0.5}]
+)
+@pytest.mark.parametrize("transfer", ["full", str.upper])
+def test_settings_without_sparse_transfer_are_refused_before_any_call(run, context, transfer):
+    small, large, graph = made(transfer)
+    with pytest.raises(MAIInputError, match=r"The setting 'sparse_\w+' is for sparse transfer"):
+        run(graph, QUESTION, context=MAIContext(**context))
+    assert small.calls == large.calls == []
+
+
+def test_a_resumed_run_keeps_its_settings(checkpointer):
+    _, large, graph = made(checkpointer=checkpointer)
+    context = MAIContext(
+        transfer="sparse", sparse_layer=3, max_tokens_transfer=9, max_tokens_reason=2**31 - 1
+    )
+    graph.invoke(QUESTION, THREAD, context=context, interrupt_before=["reasoning_transfer"])
+    assert selections(graph.invoke(None, THREAD)) == [("attention", 3, 0.8)]
     assert limits(large)["transfer"] == 9
+
+
+# A parent's context
 
 
 @dataclass
@@ -173,35 +209,40 @@ CONTEXTS = [
 ]
 
 
+def under(node, **options):
+    graph = StateGraph(MAIState, **options)
+    graph.add_node("mai", node)
+    graph.add_edge(START, "mai")
+    return graph.compile()
+
+
+def wrapper_of(inner, **own):
+    def wrapper(state: MAIState) -> MAIState:
+        given = {name: state[name] for name in QUESTION}
+        return {"answer": inner.invoke(given, **own)["answer"]}
+
+    return wrapper
+
+
 @pytest.mark.parametrize(("context", "limit"), CONTEXTS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("form", ["node", "wrapper"])
 def test_a_parents_context_of_any_kind(context, limit, form):
     """The subgraph gets the parent's own object (langgraph #5700)."""
     small, _, inner = made()
-    schema = type(context) if context is not None else None
-    graph = StateGraph(MAIState, context_schema=schema if schema is not dict else None)
-
-    def wrapper(state: MAIState) -> MAIState:
-        return {"answer": inner.invoke({"question": state["question"]})["answer"]}
-
-    graph.add_node("mai", inner if form == "node" else wrapper)
-    graph.add_edge(START, "mai")
-    assert graph.compile().invoke(QUESTION, context=context)["answer"] == "yes"
+    schema = None if context is None or isinstance(context, dict) else type(context)
+    graph = under(inner if form == "node" else wrapper_of(inner), context_schema=schema)
+    assert graph.invoke(QUESTION, context=context)["answer"] == "yes"
     assert limits(small)["direct"] == limit
 
 
-def test_a_wrappers_own_context_counts_in_it():
+@pytest.mark.parametrize(
+    ("own", "limit"), [(MAIContext(max_tokens_direct=9), 9), (MAIContext(), 4), ({}, 4)]
+)
+def test_8406_a_wrappers_own_context_counts_in_it(own, limit):
     small, _, inner = made()
-
-    def wrapper(state: MAIState) -> MAIState:
-        own = MAIContext(max_tokens_direct=9)
-        return {"answer": inner.invoke({"question": state["question"]}, context=own)["answer"]}
-
-    graph = StateGraph(MAIState, context_schema=MAIContext)
-    graph.add_node("mai", wrapper)
-    graph.add_edge(START, "mai")
-    graph.compile().invoke(QUESTION, context=MAIContext(max_tokens_direct=7))
-    assert limits(small)["direct"] == 9
+    graph = under(wrapper_of(inner, context=own), context_schema=MAIContext)
+    graph.invoke(QUESTION, context=MAIContext(max_tokens_direct=7))
+    assert limits(small)["direct"] == limit
 
 
 @pytest.mark.parametrize(
@@ -213,41 +254,11 @@ def test_a_wrappers_own_context_counts_in_it():
     ],
 )
 def test_a_parents_field_that_is_no_setting_is_named(context):
-    inner = made()[2]
-    graph = StateGraph(MAIState)
-    graph.add_node("mai", inner)
-    graph.add_edge(START, "mai")
     with pytest.raises(MAIInputError, match=r"The setting 'timeouts?' cannot.* a field `mai`"):
-        graph.compile().invoke(QUESTION, context=context)
+        under(made()[2]).invoke(QUESTION, context=context)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"timeout": 0},
-        {"max_tokens_reason": -1},
-        {"free_text_overlap": 2},
-        {"prompts": "/etc/hostname"},
-        {"transfer": "half"},
-        {"sparse_layer": 0},
-        {"sparse_layer": 2**31},
-        {"sparse_share": 0},
-        {"sparse_share": 1.5},
-        {"sparse_share": float("nan")},
-        {"answer_type": "essay"},
-        {"max_token_reason": 5},
-        {"max_tokens_direct": 10**40},
-        {"max_tokens_transfer": 2**31},
-    ],
-)
-@pytest.mark.parametrize("form", ["object", "dict"])
-def test_wrong_settings_are_refused_in_one_sentence(wrong, form):
-    graph = made()[2]
-    with pytest.raises(MAIInputError) as refused:
-        graph.invoke(QUESTION, context=wrong if form == "dict" else MAIContext(**wrong))
-    said = str(refused.value)
-    assert said.startswith(f"The setting {next(iter(wrong))!r} cannot be used (")
-    assert "\n" not in said
+# What is refused
 
 
 NUMBERS = [
@@ -255,37 +266,33 @@ NUMBERS = [
     for name, field in MAIContext.model_fields.items()
     if {int, float} & set(get_args(field.annotation))
 ]
+WRONG = [
+    {"timeout": 0},
+    {"max_tokens_reason": -1},
+    {"free_text_overlap": 2},
+    {"prompts": "/etc/hostname"},
+    {"transfer": "half"},
+    {"sparse_layer": 0},
+    {"sparse_layer": 2**31},
+    {"sparse_share": 0},
+    {"sparse_share": float("nan")},
+    {"answer_type": "essay"},
+    {"max_token_reason": 5},
+    {"max_tokens_direct": 10**40},
+    *({name: value} for name in NUMBERS for value in (True, False)),
+]
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", [True, False])
-@pytest.mark.parametrize("form", ["object", "dict"])
-def test_true_and_false_are_no_numbers(name, value, form):
-    graph = made()[2]
-    sentence = (
-        f"The setting '{name}' cannot be used (must be a number, not true or false); "
-        "correct it or leave it out."
-    )
-    with pytest.raises(MAIInputError, match=f"^{re.escape(sentence)}"):
-        graph.invoke(
-            QUESTION, context={name: value} if form == "dict" else MAIContext(**{name: value})
-        )
-
-
-def test_the_highest_limit_can_be_kept_by_a_checkpointer(tmp_path):
-    small, large = models("transferred")
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        graph = create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
-        thread = {"configurable": {"thread_id": "1"}}
-        graph.invoke(QUESTION, thread, context=MAIContext(max_tokens_reason=2**31 - 1))
-        kept = graph.get_state(thread).values["task"]["settings"]
-    assert kept == {"max_tokens_reason": 2**31 - 1}
-
-
-def test_fields_of_a_form_that_nobody_filled_in_are_not_given():
-    assert MAIContext.model_validate({"prompts": "", "timeout": "", "answer_type": ""}) == (
-        MAIContext()
-    )
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("form", [dict, MAIContext])
+def test_wrong_settings_are_refused_in_one_sentence(wrong, form):
+    with pytest.raises(MAIInputError) as refused:
+        made()[2].invoke(QUESTION, context=form(**wrong))
+    ((name, value),) = wrong.items()
+    reason = r"must be a number, not true or false" if type(value) is bool else r".+"
+    sentence = rf"The setting '{name}' cannot be used \({reason}\); correct it or leave it out\.?"
+    assert re.match(sentence, str(refused.value))
+    assert "\n" not in str(refused.value)
 
 
 def test_the_settings_are_described_for_a_form():
@@ -293,3 +300,59 @@ def test_the_settings_are_described_for_a_form():
     assert set(schema["properties"]) == set(MAIContext.model_fields)
     assert all(entry["description"] for entry in schema["properties"].values())
     assert json.dumps(schema)
+    # Fields of a form that nobody filled in come as empty texts.
+    assert MAIContext(prompts="", timeout="", answer_type="") == MAIContext()
+
+
+def test_the_highest_limit_can_be_kept_by_a_checkpointer(tmp_path):
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        *_, graph = made(checkpointer=saver)
+        graph.invoke(QUESTION, THREAD, context=MAIContext(max_tokens_reason=2**31 - 1))
+        assert graph.get_state(THREAD).values["task"]["settings"] == {
+            "max_tokens_reason": 2**31 - 1
+        }
+
+
+# What is built on the graph
+
+
+def test_a_chat_model_and_a_tool_select_too():
+    *_, graph = made()
+    message = HumanMessage([{"type": "image", "image": QUESTION["images"][0]}, "Is it red?"])
+    model = ChatMAI(mai=graph)
+    assert selections(model.invoke([message]).response_metadata) == []
+    said = model.invoke([message], transfer="sparse", sparse_share=0.5)
+    assert selections(said.response_metadata) == [("attention", 2, 0.5)]
+    calls = said.response_metadata["calls"]
+    read = sum(call["input_tokens"] for call in calls) + calls[-1]["selection"]["input_tokens"]
+    assert said.usage_metadata["input_tokens"] == read
+    always = ChatMAI(mai=graph, context=MAIContext(transfer="sparse"))
+    assert len(selections(always.invoke([message]).response_metadata)) == 1
+    tool = create_vision_tool(made("sparse")[2])
+    call = {"name": tool.name, "args": QUESTION, "id": "1", "type": "tool_call"}
+    artifact = tool.invoke(call).artifact
+    assert (len(selections(artifact)), artifact["confidence"]) == (1, "medium")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [(None, []), ("full", []), ("sparse", [("last", 1, 0.5)])]
+)
+def test_the_servers_graph_transfers_as_its_environment_says(
+    wanted, expected, monkeypatch, tmp_path
+):
+    from langgraph_mai.graph import studio
+
+    (tmp_path / "pair.yaml").write_text(
+        "small: {model: 'demo:small'}\nlarge: {model: 'demo:large'}\nprompts: demo\n"
+        "sparse: {layer: 1, share: 0.5, keep: last}\n"
+    )
+    monkeypatch.setenv("LANGGRAPH_MAI_PAIR", str(tmp_path / "pair.yaml"))
+    monkeypatch.delenv("LANGGRAPH_MAI_TRANSFER", raising=False)
+    if wanted:
+        monkeypatch.setenv("LANGGRAPH_MAI_TRANSFER", wanted)
+    spec = spec_from_file_location("langgraph_mai.graph.studio_again", studio.__file__)
+    again = module_from_spec(spec)
+    spec.loader.exec_module(again)
+    squares = str(ROOT / "demo" / "pictures" / "squares.png")
+    asked = {"question": "How many squares can you see in the top row?", "images": [squares]}
+    assert selections(again.mai.invoke(asked)) == expected

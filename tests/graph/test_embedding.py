@@ -3,7 +3,7 @@ import operator
 from typing import Annotated, Any
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -36,7 +36,7 @@ def mai(route="reasoned", **options):
 
 
 def test_as_a_node_it_fills_the_shared_keys():
-    result = parent_of(mai()).invoke({"question": "Is it red?"})
+    result = parent_of(mai()).invoke(QUESTION)
     assert (result["answer"], result["route"]) == ("yes", "reasoned")
     assert [message.type for message in result["messages"]] == ["ai"]
 
@@ -58,7 +58,7 @@ def test_a_wrapper_node_works_too():
     def wrapper(state: Parent) -> Parent:
         return {"answer": inner.invoke({"question": state["question"]})["answer"]}
 
-    assert parent_of(wrapper).invoke({"question": "Is it red?"})["answer"] == "yes"
+    assert parent_of(wrapper).invoke(QUESTION)["answer"] == "yes"
 
 
 async def test_both_work_in_an_event_loop():
@@ -68,7 +68,7 @@ async def test_both_work_in_an_event_loop():
         return {"answer": (await inner.ainvoke({"question": state["question"]}))["answer"]}
 
     for node in (inner, wrapper):
-        result = await parent_of(node).ainvoke({"question": "Is it red?"})
+        result = await parent_of(node).ainvoke(QUESTION)
         assert result["answer"] == "yes"
 
 
@@ -86,7 +86,7 @@ def test_the_parents_checkpointer_is_inherited():
     inner = create_mai(small, large, prompts=PROMPTS)
     graph = parent_of(inner, InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
-    stops = graph.stream({"question": "Is it red?"}, config, subgraphs=True, stream_mode="updates")
+    stops = graph.stream(QUESTION, config, subgraphs=True, stream_mode="updates")
     for namespace, update in stops:
         if namespace and "large_agent" in update:
             inside = graph.get_state(config, subgraphs=True).tasks[0].state
@@ -99,7 +99,7 @@ def test_the_six_lines_of_the_readme(tmp_path):
     graph = StateGraph(Parent)
     graph.add_sequence([("ask", create_mai(small, large, prompts=PROMPTS))])
     graph.add_edge(START, "ask")
-    assert graph.compile().invoke({"question": "Is it red?"})["answer"] == "yes"
+    assert graph.compile().invoke(QUESTION)["answer"] == "yes"
 
 
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -158,7 +158,7 @@ def test_nodes_before_it_lose_nothing_and_the_next_run_starts_without(
 def test_a_node_before_it_may_change_the_question():
     small, large = models("direct")
     graph = StateGraph(MAIState)
-    graph.add_node("translate", lambda _state: {"question": "Is it red?"})
+    graph.add_node("translate", lambda _state: QUESTION)
     graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
     graph.add_edge(START, "translate").add_edge("translate", "mai")
     assert graph.compile().invoke({"question": "Ist es rot?"})["answer"] == "yes"
@@ -175,7 +175,7 @@ def test_a_graph_that_interrupts_before_it_declares_the_question_itself():
     graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
     graph.add_edge(START, "person").add_edge("person", "mai")
     compiled = graph.compile(checkpointer=InMemorySaver())
-    compiled.invoke({"question": "Is it red?"}, THREAD)
+    compiled.invoke(QUESTION, THREAD)
     compiled.invoke(Command(resume=["yes", "no"]), THREAD)
     assert asked_by(small) == "Is it red?\nA. yes\nB. no"
 
@@ -203,7 +203,7 @@ def test_many_questions_by_abatch_or_send():
         lambda state: [Send("answer", {"asked": one}) for one in state["questions"]],
         ["answer"],
     )
-    questions = [{"question": "Is it red?"}, {"question": " "}, {"question": "Is it round?"}]
+    questions = [QUESTION, {"question": " "}, {"question": "Is it round?"}]
     limits = {"max_concurrency": 2}
     results = asyncio.run(graph.compile().ainvoke({"questions": questions}, limits))["answers"]
     assert [result.get("answer") for result in results] == ["yes", None, "yes"]

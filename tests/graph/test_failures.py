@@ -2,13 +2,11 @@ import asyncio
 import time
 
 import pytest
-from fakes import PROMPTS, ScriptedModel, models
+from fakes import PROMPTS, QUESTION, ScriptedModel, models
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from langgraph_mai import MAIError, create_mai, create_strategy
-
-QUESTION = {"question": "Is it red?"}
 
 
 @pytest.fixture

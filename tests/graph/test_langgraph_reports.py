@@ -5,7 +5,7 @@ import operator
 from typing import Annotated, Any
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 from langgraph_mai import MAIContext, MAIError, MAIState, create_mai
 
 THREAD = {"configurable": {"thread_id": "1"}}
-QUESTION = {"question": "Is it red?"}
 
 
 def made(route="transferred", **options):

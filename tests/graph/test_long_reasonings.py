@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 from chat_servers import answers, has_context
-from fakes import PROMPTS, ScriptedModel, scripts
+from fakes import PROMPTS, QUESTION, ScriptedModel, scripts
 from langchain_core.exceptions import ContextOverflowError
 
 from langgraph_mai import ChatServer, ChatTransformers, create_mai, create_strategy
 from langgraph_mai.models.errors import ContextLengthError
 
-QUESTION = {"question": "Is it red?"}
 LINES = [f"Row {number} holds {number % 7} dots." for number in range(60)]
 REASONING = "\n".join([*LINES, "Answer: no"])
 LIMIT = 150

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
@@ -14,7 +14,7 @@ from langgraph_mai import CallCache, create_strategy
 def run(request):
     def go(strategy="mai", route="transferred", **options):
         graph = create_strategy(strategy, *models(route), prompts=PROMPTS, **options)
-        given = {"question": "Is it red?"}
+        given = QUESTION
         if request.param == "invoke":
             return graph.invoke(given)
         return asyncio.run(graph.ainvoke(given))
@@ -96,7 +96,7 @@ def test_an_interrupt_in_a_function_is_no_failure():
             **{option: ask_a_person},
         )
         thread = {"configurable": {"thread_id": "1"}}
-        result = graph.invoke({"question": "Is it red?"}, thread)
+        result = graph.invoke(QUESTION, thread)
         assert result["__interrupt__"][0].value == "the same?"
         result = graph.invoke(Command(resume="agree"), thread)
         assert all(call["error"] is None for call in result["calls"])

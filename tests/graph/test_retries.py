@@ -1,11 +1,9 @@
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 
 from langgraph_mai import CallCache, Judge, MAIInputError, ModelError, create_mai, create_strategy
 from langgraph_mai.models.errors import EngineEndedError, UnreachableError
 from langgraph_mai.nodes.caller import worth_retrying
-
-QUESTION = {"question": "Is it red?"}
 
 
 class OutOfMemoryError(RuntimeError):

@@ -2,7 +2,7 @@ import asyncio
 import math
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
@@ -11,7 +11,6 @@ from langgraph.types import Command
 from langgraph_mai import MAIState, create_mai
 
 THREAD = {"configurable": {"thread_id": "1"}}
-QUESTION = {"question": "Is it red?"}
 DURABILITIES = ["sync", "async", "exit"]
 
 

@@ -1,5 +1,5 @@
 import pytest
-from fakes import PROMPTS, ScriptedModel, models
+from fakes import PROMPTS, QUESTION, ScriptedModel, models
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from PIL import Image
@@ -16,7 +16,7 @@ ROUTES = {
 @pytest.mark.parametrize("route", ROUTES)
 def test_each_route_makes_its_calls_and_no_more(route, run):
     small, large = models(route)
-    result = run(create_mai(small, large, prompts=PROMPTS), {"question": "Is it red?"})
+    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
     assert result["answer"] == "yes"
     assert result["route"] == route
     assert result["fallback"] is None
@@ -26,7 +26,7 @@ def test_each_route_makes_its_calls_and_no_more(route, run):
 
 def test_a_call_records_text_answer_tokens_and_time(run):
     small, large = models("reasoned", delay=0.02)
-    result = run(create_mai(small, large, prompts=PROMPTS), {"question": "Is it red?"})
+    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
     reason = result["calls"][2]
     assert reason["text"] == "It looks red.\nAnswer: yes"
     assert reason["answer"] == "yes"
@@ -43,7 +43,7 @@ def test_a_call_records_text_answer_tokens_and_time(run):
 
 def test_the_message_sums_the_usage_of_all_calls(run):
     small, large = models("transferred")
-    result = run(create_mai(small, large, prompts=PROMPTS), {"question": "Is it red?"})
+    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
     (message,) = result["messages"]
     assert isinstance(message, AIMessage)
     assert message.text == "yes"
@@ -76,14 +76,14 @@ def test_choices_are_found_in_the_question():
 
 def test_the_transfer_quotes_the_reasoning():
     small, large = models("transferred")
-    create_mai(small, large, prompts=PROMPTS).invoke({"question": "Is it red?"})
+    create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)
     assert large.calls[-1]["prompt"].endswith("TRANSFER [Hm.\nAnswer: no]")
 
 
 def test_the_transfer_can_be_chosen(run):
     small, large = models("transferred")
     graph = create_mai(small, large, prompts=PROMPTS, transfer=lambda text: text.split()[0])
-    run(graph, {"question": "Is it red?"})
+    run(graph, QUESTION)
     assert large.calls[-1]["prompt"].endswith("TRANSFER [Hm.]")
 
 
@@ -155,14 +155,14 @@ def test_a_question_goes_before_the_messages_of_earlier_turns(tmp_path):
 def test_a_verifier_decides(run):
     small, large = models("transferred")
     graph = create_mai(small, large, prompts=PROMPTS, verifier=lambda _first, _second: "agree")
-    result = run(graph, {"question": "Is it red?"})
+    result = run(graph, QUESTION)
     assert (result["answer"], result["route"]) == ("yes", "direct")
 
 
 def test_an_abstaining_verifier_goes_on_to_the_end(run):
     small, large = models("direct")
     graph = create_mai(small, large, prompts=PROMPTS, verifier=lambda _first, _second: "abstain")
-    assert run(graph, {"question": "Is it red?"})["route"] == "transferred"
+    assert run(graph, QUESTION)["route"] == "transferred"
 
 
 def test_models_by_name_need_langchain(monkeypatch):
@@ -173,7 +173,7 @@ def test_models_by_name_need_langchain(monkeypatch):
 
 def test_a_model_without_a_token_limit_is_not_given_one():
     replies = FakeListChatModel(responses=["yes"])
-    result = create_mai(replies, replies, prompts=PROMPTS).invoke({"question": "Is it red?"})
+    result = create_mai(replies, replies, prompts=PROMPTS).invoke(QUESTION)
     assert result["route"] == "direct"
     assert result["calls"][0]["output_tokens"] is None
     assert result["messages"][-1].usage_metadata is None

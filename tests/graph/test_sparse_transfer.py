@@ -1,24 +1,63 @@
-"""Sparse transfer in the graph: what is selected and handed over."""
+"""Sparse transfer in the graph: what is selected and transferred, what it costs, what fails."""
 
+import asyncio
+import json
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import PROMPTS, AttentiveModel, models
-from sparse_runs import QUESTION, REASONING, attentive, read, selection_of, weighs
+from fakes import LAYERS, PROMPTS, QUESTION, AttentiveModel, models
+from langchain_core.runnables import RunnableLambda
 
-from langgraph_mai import SparseTransfer, create_mai, create_strategy
+from langgraph_mai import CallCache, ConfigError, SparseTransfer, create_mai, create_strategy
+from langgraph_mai.models.errors import CallTimeoutError, ContextLengthError, ModelError
+
+REASONING = "A red dot.\nA blue dot.\nAnswer: no"
+LONG = "\n".join([*(f"Row {number} holds a dot." for number in range(60)), "Answer: no"])
 
 
-def test_the_tokens_with_the_attention_are_handed_over(run):
-    small, large = attentive()
-    large.attends = weighs(red=5, blue=3, Answer=1, no=1)
-    result = run(create_mai(small, large, prompts=PROMPTS, transfer="sparse"), QUESTION)
+def weighs(**weights):
+    """Words' weights by what they begin with; 0 for all others."""
+    return lambda word, _layer: weights.get(word.strip("[].:"), 0.0)
+
+
+def pair(route="transferred", kind=AttentiveModel, reasoning=REASONING, attends=None, **settings):
+    small, large = models(route, kind, **settings)
+    small.script["reason"] = reasoning
+    if attends:
+        large.attends = attends
+    return small, large
+
+
+def blind():
+    """The same, of models that give no attention."""
+    small, large = models("transferred")
+    small.script["reason"] = REASONING
+    return small, large
+
+
+def made(small, large, transfer="sparse", **options):
+    return create_mai(small, large, prompts=PROMPTS, transfer=transfer, **options)
+
+
+def read(model):
+    """What a model read at last of a reasoning."""
+    return model.calls[-1]["prompt"].partition("[")[2].removesuffix("]")
+
+
+def selection_of(result):
+    assert result["calls"][-1]["error"] is None
+    return result["calls"][-1]["selection"]
+
+
+def test_the_tokens_with_the_attention_are_transferred(run):
+    small, large = pair(attends=weighs(red=5, blue=3, Answer=1, no=1))
+    result = run(made(small, large), QUESTION)
     assert (result["answer"], result["route"], result["fallback"]) == ("yes", "transferred", None)
     assert read(large) == "red blue"
-    selection = selection_of(result)
-    assert selection["seconds"] > 0
-    assert result["calls"][-1]["seconds"] >= selection.pop("seconds")
+    selection = dict(selection_of(result))
+    assert result["calls"][-1]["seconds"] >= selection.pop("seconds") > 0
     assert selection.pop("reached") == pytest.approx(0.8)
     assert selection == {
         "keep": "attention",
@@ -33,110 +72,74 @@ def test_the_tokens_with_the_attention_are_handed_over(run):
         "cached_tokens": 3,
     }
     assert large.passes == [{"stretch": REASONING, "layers": None, "query": -1, "timeout": None}]
+    assert json.loads(json.dumps(result["calls"])) == result["calls"]
 
 
 def test_how_it_is_selected_can_be_set(run):
-    small, large = attentive()
-    large.attends = lambda word, layer: float(word == ("dot.", "Answer:", "A")[layer - 1])
+    at_layer = lambda word, layer: float(word == ("dot.", "Answer:", "A")[layer - 1])  # noqa: E731
+    small, large = pair(attends=at_layer)
     sparse = SparseTransfer(layer=3, share=0.5, query=-2)
-    result = run(create_mai(small, large, prompts=PROMPTS, transfer=sparse, timeout=60), QUESTION)
-    assert read(large) == "A"
-    assert selection_of(result)["layer"] == 3
-    assert selection_of(result)["share"] == 0.5
+    selection = selection_of(run(made(small, large, sparse, timeout=60), QUESTION))
+    assert (read(large), selection["layer"], selection["share"]) == ("A", 3, 0.5)
     assert large.passes == [{"stretch": REASONING, "layers": [3], "query": -2, "timeout": 60}]
 
 
 def test_the_whole_share_is_full_transfer(run):
     asked = []
     for transfer in ("full", SparseTransfer(share=1.0)):
-        small, large = attentive()
-        small.script["reason"] = f"\n {REASONING}  \n"
-        run(create_mai(small, large, prompts=PROMPTS, transfer=transfer), QUESTION)
+        small, large = pair(reasoning=f"\n {REASONING}  \n")
+        run(made(small, large, transfer), QUESTION)
         asked.append(large.calls[-1])
     assert asked[0] == asked[1]
 
 
-def test_special_tokens_are_not_handed_over(run):
-    small, large = attentive()
-    small.script["reason"] = "A red <end> dot.\nAnswer: no"
-    result = run(
-        create_mai(small, large, prompts=PROMPTS, transfer=SparseTransfer(share=1.0)), QUESTION
-    )
-    assert read(large) == "A red dot.\nAnswer: no"
-    assert selection_of(result)["reasoning_tokens"] == 5
+@pytest.mark.parametrize(
+    ("reasoning", "share", "text", "tokens"),
+    [
+        ("A red <end> dot.\nAnswer: no", 1.0, "A red dot.\nAnswer: no", 5),  # no special token
+        ("It is red.\n" + "So it is round, and the dot is blue.\n" * 9, 0.8, "red. blue", 12),
+    ],
+)
+def test_what_is_never_transferred(run, reasoning, share, text, tokens):
+    small, large = pair(reasoning=reasoning)
+    if share < 1:
+        large.attends = weighs(red=1.0, blue=1.0)
+    selection = selection_of(run(made(small, large, SparseTransfer(share=share)), QUESTION))
+    assert (read(large), selection["reasoning_tokens"]) == (text, tokens)
 
 
-def test_what_is_selected_of_a_loop_is_its_first_pass(run):
-    small, large = attentive()
-    small.script["reason"] = "It is red.\n" + "So it is round, and the dot is blue.\n" * 9
-    large.attends = weighs(red=1.0, blue=1.0)
-    result = run(create_mai(small, large, prompts=PROMPTS, transfer="sparse"), QUESTION)
-    assert read(large) == "red. blue"
-    assert selection_of(result)["reasoning"].count("blue") == 1
-
-
-KEPT = {"last": "Answer: no", "sentences": "Answer: no", "small": "red dot."}
+KEPT = {"last": "Answer: no", "sentences": "Answer: no", "small": "red dot.", "random": None}
 
 
 @pytest.mark.parametrize("keep", KEPT)
-def test_other_ways_hand_over_as_many_tokens(run, keep):
-    small, large = attentive()
-    large.attends = weighs(red=4, Answer=5, no=1)
-    small.attends = weighs(red=9, dot=4)
-    small.script["reason"] = REASONING.replace("blue dot", "blue one")
-    result = run(
-        create_mai(small, large, prompts=PROMPTS, transfer=SparseTransfer(keep=keep, share=0.9)),
-        QUESTION,
-    )
-    assert read(large) == KEPT[keep]
-    selection = selection_of(result)
-    assert (selection["keep"], selection["kept_tokens"]) == (keep, 2)
-    assert selection["reached"] == pytest.approx(0.4 if keep == "small" else 0.6)
-    assert selection["input_tokens"] == (24 if keep == "small" else 12)
-
-
-def test_random_tokens_are_the_same_in_every_run(run):
-    said = set()
-    for _ in range(3):
-        small, large = attentive()
-        large.attends = weighs(red=4, Answer=5, no=1)
-        transfer = SparseTransfer(keep="random")
-        result = run(create_mai(small, large, prompts=PROMPTS, transfer=transfer), QUESTION)
-        assert selection_of(result)["kept_tokens"] == 2
-        said.add(read(large))
-    assert len(said) == 1
+def test_other_ways_transfer_as_many_tokens(run, keep):
+    texts = set()
+    for _ in range(2):
+        small, large = pair(
+            reasoning=REASONING.replace("blue dot", "blue one"),
+            attends=weighs(red=4, Answer=5, no=1),
+        )
+        small.attends = weighs(red=9, dot=4)
+        sparse = SparseTransfer(keep=keep, share=0.9)
+        selection = selection_of(run(made(small, large, sparse), QUESTION))
+        texts.add(read(large))
+        assert (selection["keep"], selection["kept_tokens"]) == (keep, 2)
+        assert selection["input_tokens"] == (24 if keep == "small" else 12)
+        if keep != "random":
+            assert selection["reached"] == pytest.approx(0.4 if keep == "small" else 0.6)
+    assert len(texts) == 1
+    assert KEPT[keep] in {*texts, None}
 
 
 @pytest.mark.parametrize("name", ["small_two_stage", "large_two_stage", "full_transfer"])
 def test_strategies_select_by_the_readers_attention(run, name):
-    small, large = attentive()
+    small, large = pair()
     large.script["reason"] = REASONING
     reader, other = (small, large) if name == "small_two_stage" else (large, small)
     result = run(create_strategy(name, small, large, prompts=PROMPTS, transfer="sparse"), QUESTION)
     assert read(reader) == "Answer: no"
     assert selection_of(result)["kept_tokens"] == 2
     assert (len(reader.passes), len(other.passes)) == (1, 0)
-
-
-def test_tokens_without_text_give_way_to_one_that_can_be_read(run):
-    small, large = attentive()
-    small.script["reason"] = "Hm.\nAnswer: no"
-
-    class Breaks(AttentiveModel):
-        def _attention(self, messages, span, *others):
-            found = super()._attention(messages, span, *others)
-            spans = ((0, 3), (3, 4), (4, 11), (11, 14))
-            weights = found.weights[:, [0, 0, 0, 0]] * 0 + [0.0, 1.0, 0.0, 0.0]
-            return type(found)(
-                **{name: getattr(found, name) for name in found.__dataclass_fields__}
-                | {"spans": spans, "special": (False,) * 4, "weights": weights}
-            )
-
-    large = Breaks(**large.model_dump(exclude={"passes", "calls"}))
-    result = run(create_mai(small, large, prompts=PROMPTS, transfer="sparse"), QUESTION)
-    assert result["calls"][-1]["error"] is None
-    assert read(large).strip()
-    assert result["fallback"] is None
 
 
 class AttendsToWhiteSpace(AttentiveModel):
@@ -157,11 +160,215 @@ class AttendsToWhiteSpace(AttentiveModel):
 
 @pytest.mark.parametrize("keep", ["attention", "sentences", "random", "last"])
 @pytest.mark.parametrize("share", [0.05, 0.3])
-def test_white_space_alone_is_never_handed_over(run, keep, share):
-    small, large = models("transferred", AttendsToWhiteSpace)
-    small.script["reason"] = REASONING
-    sparse = SparseTransfer(share=share, keep=keep)
-    result = run(create_mai(small, large, prompts=PROMPTS, transfer=sparse), QUESTION)
-    assert result["calls"][-1]["error"] is None
-    assert read(large).strip()
+def test_white_space_alone_is_never_transferred(run, keep, share):
+    small, large = pair(kind=AttendsToWhiteSpace)
+    result = run(made(small, large, SparseTransfer(share=share, keep=keep)), QUESTION)
     assert selection_of(result)["kept_tokens"] >= 1
+    assert read(large).strip()
+
+
+def test_events_and_usage_tell_what_was_read_and_transferred(run):
+    events = made(*pair()).stream(QUESTION, stream_mode="custom")
+    (told,) = [event for event in events if event["event"] == "reasoning_transfer"]
+    assert told == {
+        "event": "reasoning_transfer",
+        "source": "small",
+        "target": "large",
+        "cut": None,
+        "characters": len("Answer: no"),
+        "characters_written": len(REASONING),
+        "kept_tokens": 2,
+        "reasoning_tokens": 8,
+    }
+    full, sparse = (
+        run(made(*pair(), transfer), QUESTION)["messages"][-1].usage_metadata
+        for transfer in ("full", "sparse")
+    )
+    assert sparse["input_tokens"] == full["input_tokens"] + 12
+    assert sparse["total_tokens"] == full["total_tokens"] + 12
+    assert (
+        sparse["input_token_details"]["cache_read"] == full["input_token_details"]["cache_read"] + 3
+    )
+
+
+def test_a_thread_is_resumed_before_and_behind_the_selection(checkpointer):
+    small, large = pair()
+    graph = made(small, large, checkpointer=checkpointer)
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke(QUESTION, thread, interrupt_before=["reasoning_transfer"])
+    assert large.passes == []
+    graph.invoke(None, thread, interrupt_before=["respond"])
+    kept = graph.get_state(thread).values["large_transfer"]["selection"]
+    assert selection_of(graph.invoke(None, thread)) == kept
+    assert (kept["text"], len(large.passes)) == ("Answer: no", 1)
+
+
+# Who gives the attention
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: model.with_config(tags=["t"]).bind(stop=["x"]),
+        lambda model: model.with_retry(stop_after_attempt=2),
+        lambda model: model.bind(stop=["x"]).with_fallbacks([blind()[1]]).with_config(tags=["t"]),
+    ],
+)
+@pytest.mark.parametrize("given_as", ["large", "selector"])
+def test_it_is_found_in_wrappers(run, wrap, given_as):
+    (small, large), (_, giver) = blind(), pair()
+    wrapped = wrap(giver)
+    options = {"large": wrapped} if given_as == "large" else {"large": large, "selector": wrapped}
+    assert selection_of(run(made(small, **options), QUESTION))["text"] == "Answer: no"
+    assert len(giver.passes) == 1
+
+
+def test_a_selector_goes_before_the_model_itself(run):
+    (small, large), (_, other) = pair(), pair()
+    run(made(small, large, selector=other), QUESTION)
+    assert (len(large.passes), len(other.passes)) == (0, 1)
+    run(made(small, large, selector=small), QUESTION)
+    assert (len(large.passes), len(small.passes)) == (0, 1)
+
+
+@pytest.mark.parametrize("transfer", ["sparse", SparseTransfer(share=0.5)])
+@pytest.mark.parametrize("strategy", ["mai", "large_two_stage", "full_transfer"])
+def test_without_attention_the_graph_is_not_made(strategy, transfer):
+    (small, _), (_, large) = pair(), blind()
+    for reader in (large, large.with_fallbacks([pair()[1]])):
+        with pytest.raises(ConfigError, match=r"the large model \(ScriptedModel\) does not give"):
+            create_strategy(strategy, small, reader, prompts=PROMPTS, transfer=transfer)
+
+
+def test_small_attention_needs_a_small_model_that_gives_it():
+    with pytest.raises(ConfigError, match='keep="small" needs the attention of the small model'):
+        made(blind()[0], pair()[1], SparseTransfer(keep="small"))
+
+
+def test_strategies_without_a_transfer_do_without(run):
+    for name in ("small_direct", "large_direct"):
+        graph = create_strategy(name, *blind(), prompts=PROMPTS, transfer="sparse")
+        assert run(graph, QUESTION)["fallback"] is None
+
+
+@pytest.mark.parametrize(
+    ("selector", "named"),
+    [
+        (blind()[1], "not ScriptedModel"),
+        (AttentiveModel, "not the class AttentiveModel"),
+        ("demo", "not str"),
+        (RunnableLambda(len), "not RunnableLambda"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["mai", "small_direct"])
+def test_a_selector_that_gives_no_attention_is_refused(strategy, selector, named):
+    with pytest.raises(ConfigError, match=f"`selector` must be a model that gives .*{named}"):
+        create_strategy(strategy, *blind(), prompts=PROMPTS, selector=selector)
+
+
+# Failures, time and context
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (ModelError("The pass failed."), "The pass failed."),
+        (CallTimeoutError("It took longer than 1 s."), "longer than 1 s"),
+        (ValueError("odd\nthing"), "odd thing"),
+        (lambda *_: float("nan"), "is no weight (the first is nan)"),
+        (None, f"no layer {LAYERS + 1}"),
+    ],
+)
+def test_a_selection_that_fails_costs_no_answer(run, fault, reason):
+    small, large = pair(attends=fault)
+    cache = CallCache()
+    sparse = SparseTransfer() if fault else SparseTransfer(layer=LAYERS + 1)
+    result = run(made(small, large, sparse, cache=cache), QUESTION)
+    assert (result["answer"], result["fallback"]) == ("yes", "large_direct")
+    assert large.styles == ["direct"]
+    failed = result["calls"][-1]
+    assert failed["error"].startswith("The selection of tokens failed: ")
+    assert reason in failed["error"]
+    assert "\n" not in failed["error"]
+    assert "selection" not in failed
+    # What failed was not stored.
+    large.attends = weighs(red=1.0)
+    assert run(made(small, large, cache=cache), QUESTION)["fallback"] is None
+
+
+def test_a_selection_that_fails_for_want_of_memory_is_made_again(run):
+    class Recovering(AttentiveModel):
+        def _attention(self, *args):
+            self.attends = weighs(red=1.0) if self.passes else MemoryError("full")
+            return super()._attention(*args)
+
+    small, large = pair(kind=Recovering)
+    assert selection_of(run(made(small, large), QUESTION))
+    assert len(large.passes) == 2
+
+
+async def test_the_event_loop_is_free_while_tokens_are_selected():
+    small, large = pair(pause=0.3)
+    task = asyncio.create_task(made(small, large).ainvoke(QUESTION))
+    longest, last = 0.0, time.perf_counter()
+    while not task.done():
+        await asyncio.sleep(0.01)
+        longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+    assert selection_of(await task)["seconds"] > longest
+
+
+async def test_a_cancelled_run_gives_up_its_pass():
+    small, large = pair(pause=60)
+    task = asyncio.create_task(made(small, large).ainvoke(QUESTION))
+    while "reason" not in small.styles:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (large.given_up, large.styles) == (1, ["direct"])
+
+
+def test_a_reasoning_without_room_for_a_pass_is_shortened(run):
+    small, large = pair(room=150, reasoning=LONG, attends=weighs(dot=1.0))
+    graph = made(small, large, SparseTransfer(share=0.5))
+    result = run(graph, QUESTION)
+    selection = selection_of(result)
+    assert result["calls"][-1]["cut"] == "front"
+    assert LONG.endswith(selection["reasoning"])
+    assert 100 < selection["reasoning_tokens"] < 150
+    assert selection["kept_tokens"] * 10 == pytest.approx(selection["reasoning_tokens"], abs=10)
+    assert large.styles == ["direct", "transfer"]
+    # The pass that was refused read nothing.
+    assert selection["input_tokens"] == selection["reasoning_tokens"] + 4
+    events = list(graph.stream(QUESTION, stream_mode="custom"))
+    told = [one for one in events if one["event"] == "reasoning_transfer"]
+    kept = [(one["cut"], one["kept_tokens"]) for one in told]
+    assert kept == [("front", selection["kept_tokens"])]
+
+
+def test_a_selection_without_room_for_an_answer_is_made_again_of_less(run):
+    def answers(prompt):
+        words = len(prompt.split())
+        too_long = ContextLengthError("It is too long.", limit=150, length=words)
+        return too_long if words >= 150 else "yes"
+
+    small, large = pair(reasoning=LONG, attends=lambda *_: 1.0)
+    large.script["transfer"] = answers
+    result = run(made(small, large, SparseTransfer(share=0.9)), QUESTION)
+    selection = selection_of(result)
+    assert (result["calls"][-1]["cut"], result["calls"][-1]["answer"]) == ("front", "yes")
+    assert len(large.passes) == large.styles.count("transfer") > 1
+    assert selection["input_tokens"] > 2 * selection["reasoning_tokens"]
+    assert selection["cached_tokens"] == 3 * len(large.passes)
+    assert read(large) == selection["text"]
+    assert LONG.endswith(selection["reasoning"])
+
+
+def test_a_model_without_any_room_is_given_up(run):
+    small, large = pair(room=3)
+    result = run(made(small, large), QUESTION)
+    assert result["fallback"] == "large_direct"
+    assert "It is too long." in result["calls"][-1]["error"]
+    assert len(large.passes) <= 7

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langchain_core.language_models import FakeListChatModel
 
 from langgraph_mai import ChatTransformers, ConfigError, create_strategy
@@ -44,7 +44,7 @@ def test_every_strategy_is_tested():
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_makes_its_calls_and_returns_the_same_keys(name):
     small, large = models("transferred")
-    result = create_strategy(name, small, large, prompts=PROMPTS).invoke({"question": "Is it red?"})
+    result = create_strategy(name, small, large, prompts=PROMPTS).invoke(QUESTION)
     calls = [f"{call['role']} {call['style']}" for call in result["calls"]]
     assert (result["answer"], result["route"], calls) == EXPECTED[name]
     assert result["fallback"] is None
@@ -55,7 +55,7 @@ def test_a_strategy_makes_its_calls_and_returns_the_same_keys(name):
 def test_two_stage_reads_its_own_reasoning():
     small, large = models("transferred")
     graph = create_strategy("large_two_stage", small, large, prompts=PROMPTS)
-    graph.invoke({"question": "Is it red?"})
+    graph.invoke(QUESTION)
     assert large.calls[-1]["prompt"].endswith("TRANSFER [I see red.\nAnswer: yes]")
 
 
@@ -82,7 +82,7 @@ def test_wrapped_models_speculate_too():
         large.bind(stop=["x"]).with_retry(),
         prompts=PROMPTS,
     )
-    graph.invoke({"question": "Is it red?"})
+    graph.invoke(QUESTION)
     assert large.calls[0]["draft"] is small
 
 

@@ -1,12 +1,10 @@
 import asyncio
 
 import pytest
-from fakes import PROMPTS, StreamingModel, models
+from fakes import PROMPTS, QUESTION, StreamingModel, models
 from langgraph.graph import START, StateGraph
 
 from langgraph_mai import MAIState, create_mai, create_strategy
-
-QUESTION = {"question": "Is it red?"}
 
 
 def collect(graph, mode, way="stream"):

@@ -1,14 +1,13 @@
 """Models in LangChain's wrappers: bound settings, retries, fallbacks."""
 
 import pytest
-from fakes import PROMPTS, ScriptedModel, models
+from fakes import PROMPTS, QUESTION, ScriptedModel, models
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from langgraph_mai import CallCache, Judge, create_mai
 
-QUESTION = {"question": "Is it red?"}
 WRAPPERS = {
     "bind": lambda model: model.bind(seed=3),
     "config": lambda model: model.with_config(tags=["mine"]),

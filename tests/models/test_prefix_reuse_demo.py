@@ -4,7 +4,7 @@ import pytest
 
 from langgraph_mai import load_pair
 from langgraph_mai.demo.held_out import held_out
-from langgraph_mai.nodes.model_call import Agent, task_messages
+from langgraph_mai.nodes.model_call import Agent, agent_request
 from langgraph_mai.nodes.prepare import read_task
 
 CALLS = [
@@ -24,7 +24,7 @@ def outputs(pair, items, together):
         model = getattr(pair, role)
         agent = Agent(role, model, pair.prompts)
         prompts = [
-            task_messages(agent, style, task(item), reasoning)
+            agent_request(agent, style, task(item), reasoning).messages
             for item, reasoning in zip(items, reasonings, strict=True)
         ]
         limit = getattr(pair.prompts, style).max_tokens

@@ -10,7 +10,7 @@ from langgraph_mai import load_pair, load_prompts
 from langgraph_mai.configs import list_prompts
 from langgraph_mai.models.chat_format import chat_turns
 from langgraph_mai.models.images import block_image
-from langgraph_mai.nodes.model_call import Agent, task_messages
+from langgraph_mai.nodes.model_call import Agent, agent_request
 from langgraph_mai.nodes.prepare import read_task
 from langgraph_mai.nodes.prompts import question_text
 
@@ -52,7 +52,7 @@ def test_prompts_share_images_question_and_choices(
     task = read_task({**given, "images": [image, image]})
     styles = [("direct", ""), ("explain", ""), ("reason", ""), ("transfer", "Row 1: no. So no.")]
     ids = [
-        token_ids(processor, task_messages(agent, style, task, reasoning))
+        token_ids(processor, agent_request(agent, style, task, reasoning).messages)
         for style, reasoning in styles
     ]
     shared = [row[0] for row in takewhile(lambda row: len(set(row)) == 1, zip(*ids, strict=False))]

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from langgraph_mai import load_pair
 from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.store import EvaluationStore, question_key
-from langgraph_mai.nodes.model_call import Agent
+from langgraph_mai.nodes.model_call import Agent, agent_request
 from langgraph_mai.nodes.prepare import read_task
-from langgraph_mai.nodes.sparse_transfer import transfer_prompt
 from langgraph_mai.tools.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +66,7 @@ def test_the_figures_are_those_of_the_models_own_attention(four):
     reasoning = result["calls"][-1]["text"]
     task = read_task({"question": question.question, "images": list(question.images)})
     task["answer_type"] = question.answer_type
-    prompt = transfer_prompt(Agent("large", pair.large, pair.prompts), task, reasoning)
+    prompt = agent_request(Agent("large", pair.large, pair.prompts), "transfer", task, reasoning)
     found = pair.large.attention(prompt.messages, prompt.span, layers="all", heads=True)
     own = [
         row
