@@ -7,6 +7,7 @@ there, and answer the next question.
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast, get_args
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.runtime import get_runtime
@@ -62,8 +63,13 @@ def prepare(
         task, data = await caller.run(_read, state, allow_fetch)
         if settings:
             task["settings"] = settings
-        written = {key: None for key in _WRITTEN if state.get(key) is not None}
-        return {**written, "task": task, **({"image_data": data} if data else {})}
+        written: Update = {key: None for key in _WRITTEN if state.get(key) is not None}
+        if data:
+            written["image_data"] = data
+        if (asked := state.get("question")) is not None:
+            # A thread's history holds it too; as a dict, for a stream of messages to leave it out.
+            written["messages"] = [{"role": "user", "content": asked, "id": str(uuid4())}]
+        return {**written, "task": task}
 
     return Node("prepare", steps)
 
@@ -167,7 +173,9 @@ def _block_text(block: Any) -> str:
             return text
         if kind == "non_standard":
             return _block_text(block.get("value"))
-        named = " ".join(str(part) for part in (kind, block.get("mime_type")) if part)
+        named = " ".join(
+            str(part) for part in (kind, block.get("mime_type"), block.get("mimeType")) if part
+        )
         named = named or ", ".join(map(str, block)) or "empty"
     else:
         named = type(block).__name__
@@ -179,13 +187,17 @@ def _block_text(block: Any) -> str:
 def _images(
     state: RunState, message: HumanMessage | None, allow_fetch: bool
 ) -> tuple[list[ImageReference], dict[str, str]]:
-    images: Any = state.get("images")
+    given: Any = state.get("images")
+    several = given if isinstance(given, list | tuple) else [given]
+    images = [
+        image for image in several if image is not None and image != ""
+    ]  # a form's empty rows
     data: dict[str, str] = {}
     try:
-        if images is None or (isinstance(images, list | tuple) and not images):
+        if not images:
             return _message_images(message, allow_fetch) if message else [], data
         references: list[ImageReference] = []
-        for image in images if isinstance(images, list | tuple) else [images]:
+        for image in images:
             decoded, reference = _given_image(image, allow_fetch)
             if reference is None:
                 reference = f"input:{decoded.digest}"
@@ -275,6 +287,7 @@ def _checked_choices(choices: Any) -> list[str]:
         return []
     if isinstance(choices, str) or not isinstance(choices, Sequence):
         raise MAIInputError(f"`choices` must be a list of texts, not {_kind(choices)}.")
+    choices = [choice for choice in choices if choice != ""]  # a form's empty rows
     for choice in choices:
         if not isinstance(choice, str) or not choice.strip():
             raise MAIInputError(f"Every choice must be a text that is not empty, not {choice!r}.")
