@@ -1,5 +1,6 @@
 """What a user sets, as frozen pydantic models: pairs of models, prompt styles, sparse transfer."""
 
+from string import Formatter
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -137,6 +138,8 @@ class StyleConfig(Frozen):
     instruction: str = Field(min_length=1)
     max_tokens: int = Field(gt=0)
 
+    _numbers_only = field_validator("max_tokens", mode="before")(refuse_bool)
+
     @field_validator("instruction")
     @classmethod
     def _starts_with_a_letter(cls, value: str) -> str:
@@ -185,12 +188,13 @@ class PromptsConfig(Frozen):
     @field_validator("choice")
     @classmethod
     def _shows_letter_and_text(cls, value: str) -> str:
-        letter, text = "\0\1", "\2\3"
         try:
-            shown = value.format(letter=letter, text=text)
-        except (AttributeError, LookupError, MemoryError, OverflowError, TypeError, ValueError):
-            shown = ""
-        if letter not in shown or text not in shown:
+            fields = [field for _, *field in Formatter().parse(value) if field[0] is not None]
+        except ValueError:
+            fields = []
+        # No format either: one such as {text:>999999999} would fill the memory.
+        plain = all(field[1:] == ["", None] for field in fields)
+        if not plain or {str(field[0]) for field in fields} != {"letter", "text"}:
             raise ValueError("must hold {letter} and {text}, and no other braces than {{ and }}")
         return value
 
@@ -242,6 +246,11 @@ class ModelConfig(Frozen):
     base_url: str | None = None
     api_key_env: str = Field(default="VLLM_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     retries: int = Field(default=2, ge=0)
+
+    _numbers_only = field_validator(
+        "max_pixels", "timeout", "batch_size", "prefix_cache_bytes", "memory", "max_images",
+        "retries", mode="before",
+    )(refuse_bool)  # fmt: skip
 
     @field_validator("base_url")
     @classmethod

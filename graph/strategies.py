@@ -55,9 +55,7 @@ TRANSFER_STRATEGIES: tuple[str, ...] = (*_TRANSFERS, "mai")
 
 
 class StrategyOptions(TypedDict, total=False):
-    """The options of `create_mai` that every strategy takes; those that it has no use for play
-    no part, such as `verifier` where nothing is compared.
-    """
+    """The options of `create_mai` that every strategy takes, also those it has no use for."""
 
     prompts: PromptsConfig | str | Path
     verifier: Verifier | None

@@ -1,7 +1,7 @@
 """The attention that one position of a prompt pays to a span of its text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -66,35 +66,18 @@ class Attention:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values, single heads left out."""
-        return {
-            "token_ids": list(self.token_ids),
-            "spans": [list(span) for span in self.spans],
-            "special": list(self.special),
-            "layers": list(self.layers),
-            "weights": self.weights.tolist(),
-            "query": self.query,
-            "input_tokens": self.input_tokens,
-            "cached_tokens": self.cached_tokens,
-            "seconds": self.seconds,
-        }
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "heads"}
+        return {**values, "weights": self.weights.tolist()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """What `as_dict` returned, also after JSON."""
         import numpy as np
 
-        return cls(
-            token_ids=tuple(values["token_ids"]),
-            spans=tuple((start, end) for start, end in values["spans"]),
-            special=tuple(values["special"]),
-            layers=tuple(values["layers"]),
-            weights=np.asarray(values["weights"], dtype=np.float32),
-            heads=None,
-            query=values["query"],
-            input_tokens=values["input_tokens"],
-            cached_tokens=values["cached_tokens"],
-            seconds=values["seconds"],
-        )
+        sequences = {name: tuple(values[name]) for name in ("token_ids", "special", "layers")}
+        spans = tuple((start, end) for start, end in values["spans"])
+        weights = np.asarray(values["weights"], dtype=np.float32)
+        return cls(**{**values, **sequences, "spans": spans, "weights": weights, "heads": None})
 
 
 def wanted_layers(layers: Layers, count: int, name: str) -> tuple[int, ...]:
@@ -116,18 +99,13 @@ def wanted_layers(layers: Layers, count: int, name: str) -> tuple[int, ...]:
         return (max(1, round(count * _PAPER_LAYER / _PAPER_LAYERS)),)
     if layers == "all":
         return tuple(range(1, count + 1))
-    if not isinstance(layers, Sequence) or isinstance(layers, str):
+    whole = isinstance(layers, Sequence) and all(
+        isinstance(layer, Integral) and not isinstance(layer, bool) for layer in layers
+    )
+    if not layers or not whole:
         raise ModelError(f"{layers!r} are no layers; name some of 1 to {count} in a list, or all.")
-    odd = [layer for layer in layers if isinstance(layer, bool) or not isinstance(layer, Integral)]
-    if odd:
-        raise ModelError(
-            f"{odd[0]!r} is no layer; a layer is a whole number, here of 1 to {count}."
-        )
-    missing = [layer for layer in layers if layer not in range(1, count + 1)]
-    if missing:
+    if missing := [layer for layer in layers if layer not in range(1, count + 1)]:
         raise ModelError(
             f"The model {name!r} has no layer {missing[0]!r}: its layers are 1 to {count}."
         )
-    if not layers:
-        raise ModelError(f"No layer is asked for; name some of 1 to {count}, or all.")
     return tuple(dict.fromkeys(layers))

@@ -1,6 +1,8 @@
 """From LangChain messages to the text of a prompt, by the chat template of a checkpoint."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import (
@@ -81,6 +83,38 @@ def chat_turns(
     return turns, images
 
 
+# Control tokens of common model families, for servers, whose tokenizers are not here.
+_CONTROL_TOKENS = re.compile(
+    r"(?<=<)(?=\|[\w.:-]{1,40}\|>|\uff5c[^<>\uff5c]{1,40}\uff5c>"
+    r"|/?(?:s|bos|eos|pad|unk|img|image|IMG_CONTEXT|video|audio|think|tool_call|tool_response"
+    r"|(?:start|end)_of_\w{1,20})>)|(?<=\[)(?=/?INST\]|IMG\])"
+)
+_BREAK = "\u200b"
+"""A space without width: models read over it, and no tokenizer finds a control token around it."""
+
+
+def plain_text(text: str, tokens: Iterable[str] | None = None) -> str:
+    """Return a text in which no control token stands: `_BREAK` parts each after its first letter.
+
+    Who writes `<|im_end|>` into a question must not end the turn with it. Other text is unchanged.
+
+    Args:
+        text: What a person or a model wrote.
+        tokens: The tokenizer's own; None for those of common model families.
+    """
+    if tokens is None:
+        return _CONTROL_TOKENS.sub(_BREAK, text)
+    found = _any_of(tuple(tokens))
+    return found.sub(lambda token: token[0][0] + _BREAK + token[0][1:], text)
+
+
+@lru_cache(maxsize=16)
+def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    # The longest first: one may begin with another.
+    words = sorted((token for token in tokens if len(token.strip()) > 1), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, words)) or r"(?!)")
+
+
 def turn_text(turn: Turn) -> list[str]:
     """Return the texts of a turn."""
     return [part["text"] for part in turn["content"] if part["type"] == "text"]
@@ -88,6 +122,9 @@ def turn_text(turn: Turn) -> list[str]:
 
 def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
     """Render the chat template, and check that it shows everything.
+
+    Control tokens in the texts of the conversation are broken (`plain_text`), so that only the
+    template writes some.
 
     Args:
         processor: The checkpoint's processor.
@@ -101,6 +138,11 @@ def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) 
     """
     from jinja2 import TemplateError
 
+    tokens = tuple(processor.tokenizer.get_added_vocab())
+    turns = [
+        {**turn, "content": [_plain_part(part, tokens) for part in turn["content"]]}
+        for turn in turns
+    ]
     try:
         text: str = processor.apply_chat_template(
             list(turns), add_generation_prompt=True, tokenize=False
@@ -127,6 +169,10 @@ def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) 
             "chat template shows without images."
         )
     return text
+
+
+def _plain_part(part: dict[str, str], tokens: tuple[str, ...]) -> dict[str, str]:
+    return part if part["type"] != "text" else {**part, "text": plain_text(part["text"], tokens)}
 
 
 def _role(message: BaseMessage) -> str:

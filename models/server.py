@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
@@ -25,7 +25,7 @@ try:
     import openai
     from langchain_openai import ChatOpenAI
 
-    from .server_errors import NO_KEY, ServerCall, broke_off, no_completion, unknown_model
+    from .server_errors import NO_KEY, ServerCall
 except ImportError as error:
     raise ImportError(
         f"ChatServer needs langchain-openai ({error}); install it with: "
@@ -37,13 +37,7 @@ __all__ = ["ChatServer"]
 CONNECT_SECONDS = 10.0
 """How long one attempt to connect may take."""
 
-_ORGANIZATION = "give the header OpenAI-Organization in default_headers"
-_WITHOUT_EFFECT = {
-    "http_client": "give http_async_client, as it sends everything from one event loop",
-    "openai_organization": _ORGANIZATION,
-    "organization": _ORGANIZATION,
-}
-"""Settings of ChatOpenAI that would be silently ignored, and what to give instead."""
+_NAMES = {"model": "model_name", "base_url": "openai_api_base", "api_key": "openai_api_key"}
 
 
 class ChatServer(ChatOpenAI):
@@ -53,8 +47,9 @@ class ChatServer(ChatOpenAI):
     `images.block_image` reads, temperature 0 and usage while streaming by default, one sentence for
     whatever goes wrong (`ModelError`), a `timeout` that bounds a whole call and really ends it on
     the server, and shorter answers where prompt and `max_tokens` together exceed the model's
-    context. No OPENAI_* variable of the environment has a part in it: those belong to another
-    service. Make a copy to change a setting (`model_copy`).
+    context. What a server's reasoning parser takes out of an answer (`reasoning_content` or
+    `reasoning`) is in `additional_kwargs["reasoning_content"]`, and so in `content_blocks`. No
+    OPENAI_* variable of the environment has a part in it: those belong to another service.
 
     Example:
         >>> model = ChatServer(model="Qwen/Qwen3-VL-8B-Instruct", base_url="http://gpu1:8000/v1")
@@ -87,15 +82,13 @@ class ChatServer(ChatOpenAI):
     @classmethod
     def _defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
         _check_known(cls, values)
-        names = {"model": "model_name", "base_url": "openai_api_base", "api_key": "openai_api_key"}
-        given = {short: values.get(short) or values.get(long) for short, long in names.items()}
+        given = {short: values.get(short) or values.get(long) for short, long in _NAMES.items()}
         for name in ("model", "base_url"):
             if not given[name]:
                 raise TypeError(f"ChatServer needs `{name}`: it has no server of its own.")
         variable = values.get("api_key_env") or cls.model_fields["api_key_env"].default
-        key, place = given["api_key"], "api_key"
-        if not key:
-            key, place = os.environ.get(variable), f"${variable}"
+        key = given["api_key"] or os.environ.get(variable)
+        place = "api_key" if given["api_key"] else f"${variable}"
         given |= {"api_key": SecretStr(_key(key, place)), "base_url": _address(given["base_url"])}
         defaults = {
             "temperature": 0.0,
@@ -105,16 +98,12 @@ class ChatServer(ChatOpenAI):
             "openai_proxy": None,
             "stream_chunk_timeout": None,
         }
-        values = {key: value for key, value in values.items() if key not in names.values()}
-        return {**defaults, **values, **given}
+        others = {name: value for name, value in values.items() if name not in _NAMES.values()}
+        return {**defaults, **others, **given}
 
     @model_validator(mode="after")
-    def _without_the_environment(self) -> Self:
-        """Drop the clients that ChatOpenAI made: they would send what OPENAI_* variables hold."""
-        if self.openai_proxy:
-            self.http_client = self.http_async_client = None
-        self.root_client = self.client = self.root_async_client = self.async_client = None
-        self.openai_organization = None
+    def validate_environment(self) -> Self:
+        """Take the place of ChatOpenAI's, whose clients send what OPENAI_* variables hold."""
         for name, value in (self.default_headers or {}).items():
             _header(value, f"The header {name!r} in default_headers")
         return self
@@ -136,9 +125,9 @@ class ChatServer(ChatOpenAI):
             ModelError: It cannot be reached, refuses the key, or has no such model.
         """
         call = self._call({}, ())
-        served = shared_loop().run(self._listed(call))
+        served = shared_loop().run(self._served(call))
         if self.model_name not in served:
-            raise unknown_model(call, served)
+            raise call.unknown_model(served)
         return self
 
     @property
@@ -154,9 +143,11 @@ class ChatServer(ChatOpenAI):
     def _identifying_params(self) -> dict[str, Any]:
         own = {"base_url": self.openai_api_base, "max_pixels": self.max_pixels}
         # Only told apart: their values may be secrets.
-        sent = {"headers": self.default_headers, "query": self.default_query}
-        digests = {name: _digest(values) for name, values in sent.items() if values}
-        return {**super()._identifying_params, **own, **digests}
+        for name, values in (("headers", self.default_headers), ("query", self.default_query)):
+            if values:
+                text = json.dumps(dict(values), sort_keys=True, default=repr)
+                own[name] = hashlib.sha256(text.encode()).hexdigest()
+        return {**super()._identifying_params, **own}
 
     def _get_request_payload(
         self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any
@@ -169,10 +160,19 @@ class ChatServer(ChatOpenAI):
     def _create_chat_result(
         self, response: Any, generation_info: dict[str, Any] | None = None
     ) -> ChatResult:
-        # Reasoning channels are to be read here, and in `_convert_chunk_to_generation_chunk`.
-        if isinstance(response, str):
-            raise no_completion(self._call({}, ()), response)
-        return super()._create_chat_result(response, generation_info)
+        result = super()._create_chat_result(response, generation_info)
+        (result.llm_output or {}).pop("model_provider", None)
+        for generation, choice in zip(result.generations, response.choices, strict=True):
+            _keep_reasoning(generation.message, choice.message.model_extra or {})
+        return result
+
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: dict[str, Any], *arguments: Any
+    ) -> ChatGenerationChunk | None:
+        converted = super()._convert_chunk_to_generation_chunk(chunk, *arguments)
+        if converted and chunk.get("choices"):
+            _keep_reasoning(converted.message, chunk["choices"][0]["delta"])
+        return converted
 
     def _generate(
         self,
@@ -246,7 +246,7 @@ class ChatServer(ChatOpenAI):
     # What follows runs in the loop that all servers share.
 
     async def _complete(self, call: ServerCall, stop: list[str] | None) -> ChatResult:
-        async with call.explained(self._listed):
+        async with call.explained(self._served):
             messages = await self._prepared(call)
             while True:
                 try:
@@ -254,34 +254,33 @@ class ChatServer(ChatOpenAI):
                 except openai.APIError as error:
                     call.shorten(error)
                 else:
-                    if not result.generations:
-                        raise no_completion(call, "it holds no answer")
+                    for generation in result.generations:
+                        call.add(generation)
+                    call.check_answered()
                     return result
 
     async def _chunks(
         self, call: ServerCall, stop: list[str] | None
     ) -> AsyncIterator[ChatGenerationChunk]:
-        messages, ended = await self._prepared(call), False
+        messages = await self._prepared(call)
         while not call.begun:
             try:
                 async for chunk in super()._astream(messages, stop, None, **call.settings):
-                    call.begun = True
-                    ended = ended or bool((chunk.generation_info or {}).get("finish_reason"))
+                    call.add(chunk)
                     yield chunk
-                if not call.begun:
-                    raise no_completion(call, "it holds no answer")
+                call.check_answered()
             except openai.APIError as error:
                 call.shorten(error)
-        if not ended:  # a connection that is closed looks like an end
-            raise broke_off(call)
+        if not call.finish_reason:  # a connection that is closed looks like an end
+            raise call.broke_off()
 
     async def _next(
         self, call: ServerCall, chunks: AsyncIterator[ChatGenerationChunk]
     ) -> ChatGenerationChunk | None:
-        async with call.explained(self._listed):
+        async with call.explained(self._served):
             return await anext(chunks, None)
 
-    async def _listed(self, call: ServerCall) -> list[str]:
+    async def _served(self, call: ServerCall) -> list[str]:
         async with call.explained():
             self._connect()
             page = await self.root_async_client.models.list(timeout=CONNECT_SECONDS)
@@ -297,11 +296,12 @@ class ChatServer(ChatOpenAI):
             standard = standard_block(
                 block, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch
             )
-            url = f"data:{standard['mime_type']};base64,{standard['base64']}"
-            inner = block.get("image_url")
+            url = {"url": f"data:{standard['mime_type']};base64,{standard['base64']}"}
             # OpenAI's setting of how closely an image is looked at.
-            detail = inner.get("detail") if isinstance(inner, dict) else None
-            return {"type": "image_url", "image_url": {"url": url} | _present(detail=detail)}
+            inner = block.get("image_url")
+            if isinstance(inner, dict) and inner.get("detail"):
+                url["detail"] = inner["detail"]
+            return {"type": "image_url", "image_url": url}
 
         def with_data(message: BaseMessage) -> BaseMessage:
             if isinstance(message.content, str):
@@ -320,9 +320,9 @@ class ChatServer(ChatOpenAI):
         timeout = openai.Timeout(None, connect=CONNECT_SECONDS)
         http_client = self.http_async_client or openai.DefaultAsyncHttpxClient(
             timeout=timeout,
+            proxy=self.openai_proxy,
             # A proxy named by the environment would see the key of an http address.
             trust_env=urlsplit(address).scheme == "https",
-            **_present(proxy=self.openai_proxy),
         )
         # openai adds headers that the environment names, unless each is marked to be left out.
         foreign = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
@@ -336,16 +336,28 @@ class ChatServer(ChatOpenAI):
             api_key=key,
             base_url=address,
             timeout=timeout,
+            max_retries=2 if self.max_retries is None else self.max_retries,
             default_headers=headers,
             default_query=self.default_query,
             http_client=http_client,
-            **_present(max_retries=self.max_retries),
         )
-        client.organization = client.project = client.admin_api_key = None
+        client.organization, client.project = self.openai_organization, None
+        client.admin_api_key = None
         self.root_async_client, self.async_client = client, client.chat.completions
         self._process = os.getpid()
         if not self.http_async_client:
             weakref.finalize(client, _close_client, http_client, self._process).atexit = False
+
+
+def _keep_reasoning(message: BaseMessage, source: Mapping[str, Any]) -> None:
+    """Add what ChatOpenAI leaves out of a message: the reasoning and the refusal of a server."""
+    reasoning = source.get("reasoning_content") or source.get("reasoning")
+    for name, text in (("reasoning_content", reasoning), ("refusal", source.get("refusal"))):
+        if isinstance(text, str) and text:
+            message.additional_kwargs[name] = text
+    # By this, LangChain reads the blocks of OpenAI's models, which have no such reasoning.
+    if isinstance(message, AIMessage):
+        message.response_metadata.pop("model_provider", None)
 
 
 async def _close(chunks: Any) -> None:
@@ -356,10 +368,6 @@ async def _close(chunks: Any) -> None:
 def _close_client(http_client: Any, process: int) -> None:
     if process == os.getpid():
         shared_loop().submit(http_client.aclose())
-
-
-def _present(**settings: Any) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _address(base_url: object) -> str:
@@ -394,16 +402,13 @@ def _header(value: object, name: str) -> object:
     return value
 
 
-def _digest(values: Mapping[str, object]) -> str:
-    text = json.dumps(dict(values), sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _check_known(kind: type[ChatOpenAI], values: dict[str, Any]) -> None:
     """Refuse a misspelt setting, which ChatOpenAI would send to the server with every call."""
-    for name, instead in _WITHOUT_EFFECT.items():
-        if values.get(name):
-            raise TypeError(f"ChatServer does not use {name}; {instead}.")
+    if values.get("http_client"):
+        raise TypeError(
+            "ChatServer does not use http_client; give http_async_client, as it sends everything "
+            "from one event loop."
+        )
     aliases = {info.alias for info in kind.model_fields.values()}
     if unknown := sorted(set(values) - set(kind.model_fields) - aliases):
         raise TypeError(

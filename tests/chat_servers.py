@@ -1,6 +1,7 @@
 """A server with an OpenAI-compatible API on 127.0.0.1, which answers or misbehaves by script."""
 
 import json
+import re
 import select
 import socket
 import threading
@@ -140,37 +141,46 @@ class _Connections(ThreadingHTTPServer):
         pass  # a client that went away
 
 
-def chunk(text: str = "", finish: str | None = None, **more: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
-    return {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"} | {
-        "choices": [choice],
-        **more,
-    }
+def chunk(text: str | None = "", finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": {"content": text, **delta}, "finish_reason": finish}
+    return completion(choice) | {"object": "chat.completion.chunk"}
 
 
-def answers(text: str, finish: str = "stop", usage: dict[str, Any] = USAGE) -> Behaviour:
-    """A right answer, streamed by words if it is asked for so."""
+def completion(choice: dict[str, Any], model: str = "m") -> dict[str, Any]:
+    named = {"id": "1", "object": "chat.completion", "created": 1, "model": model}
+    return named | {"choices": [choice]}
+
+
+def answers(text: str | None, finish: str = "stop", **channels: str | None) -> Behaviour:
+    """A right answer, streamed by words if it is asked for so.
+
+    Args:
+        text: Its content.
+        finish: How it ends.
+        channels: Texts beside the content, such as `reasoning_content` and `refusal`.
+    """
 
     def behave(handler: Handler, body: dict[str, Any]) -> None:
-        if body.get("stream"):
-            words = [word + " " for word in text.split(" ")]
-            words[-1] = words[-1][:-1]
-            events = [*map(chunk, words), chunk("", finish)]
-            if (body.get("stream_options") or {}).get("include_usage"):
-                events.append(chunk(usage=usage) | {"choices": []})
-            return handler.events(events)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": finish,
-        }
-        return handler.reply(
-            200,
-            {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
-            | {"choices": [choice], "usage": usage},
-        )
+        if not body.get("stream"):
+            message = {"role": "assistant", "content": text, **channels}
+            choice = {"index": 0, "message": message, "finish_reason": finish}
+            return handler.reply(200, completion(choice, body["model"]) | {"usage": USAGE})
+        events = [
+            chunk(None, **{name: word})
+            for name, value in channels.items()
+            for word in words(value or "")
+        ]
+        events += [*map(chunk, words(text or "")), chunk("", finish)]
+        if (body.get("stream_options") or {}).get("include_usage"):
+            events.append(chunk() | {"choices": [], "usage": USAGE})
+        return handler.events(events)
 
     return behave
+
+
+def words(text: str) -> list[str]:
+    """A text in pieces that add up to it."""
+    return re.findall(r"\S+\s*", text)
 
 
 def fails(status: int, message: str = "something broke", **headers: str) -> Behaviour:

@@ -87,9 +87,9 @@ def serve(
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Serve a pair's models with vLLM, and print the pair file that uses the servers."""
-    from ..models.vllm.engine_args import quiet_defaults
+    from ..models.vllm.engine_args import quiet
 
-    environ = quiet_defaults() | os.environ
+    environ = quiet(os.environ)
     config = load_pair_config(pair)
     roles = _roles(config, pair, only)
     file = _file_to_write(write, pair, complete=_is_complete(config, roles))

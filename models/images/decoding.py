@@ -14,8 +14,12 @@ from typing import NamedTuple, cast
 
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
 
-MAX_PIXELS = 89_478_485
-"""Images with more pixels are refused (Pillow's own limit against decompression bombs)."""
+MAX_PIXELS = 50_000_000
+"""Images with more pixels, as a model would be given them, are refused."""
+
+MAX_SCANS = 64
+"""Progressive JPEGs with more scans are refused: common ones have 10, and each goes over the whole
+image."""
 
 MIN_SIDE = 32
 """Shortest side in pixels, after loading: a patch of Qwen3-VL (16) times its merge factor (2)."""
@@ -95,12 +99,14 @@ def _decode(source: bytes | Image.Image, name: str) -> Pixels:
         if not source:
             raise ImageError(f"{name} is empty (0 bytes).")
         opened: Image.Image = Image.open(io.BytesIO(source), formats=_FORMATS)
+        if opened.format in {"JPEG", "MPO"} and source.count(b"\xff\xda") > MAX_SCANS:
+            raise ImageError(f"{name} has more than {MAX_SCANS} scans; save it anew.")
     else:
         opened = source
-    if opened.width * opened.height > MAX_PIXELS:
-        raise Image.DecompressionBombError
     if not opened.width or not opened.height:
         raise ImageError(f"{name} has no pixels ({opened.width} x {opened.height}).")
+    if max(math.prod(opened.size), math.prod(_padded(opened.size))) > MAX_PIXELS:
+        raise Image.DecompressionBombError
     opened.load()
     upright = _upright(opened)
     rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
@@ -165,14 +171,18 @@ def _flatten(image: Image.Image) -> Image.Image:
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
+def _padded(size: tuple[int, int]) -> tuple[int, int]:
+    """Return a size with the shorter side long enough for `MAX_RATIO`."""
+    short = math.ceil(max(size) / MAX_RATIO)
+    return max(size[0], short), max(size[1], short)
+
+
 def _fit(image: Image.Image) -> Image.Image:
     """Pad very long images with white to `MAX_RATIO`, then scale tiny ones up to `MIN_SIDE`.
 
     The same object if there is nothing to do.
     """
-    short = math.ceil(max(image.size) / MAX_RATIO)
-    if short > min(image.size):
-        size = (max(image.width, short), max(image.height, short))
+    if (size := _padded(image.size)) != image.size:
         image = ImageOps.pad(image, size, color="white")
     if min(image.size) < MIN_SIDE:
         scale = MIN_SIDE / min(image.size)

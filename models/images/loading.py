@@ -16,7 +16,7 @@ from cachetools import LRUCache, cached
 from PIL import Image
 
 from ...configs.files import write_whole
-from .decoding import ImageError, decode_image
+from .decoding import MIN_SIDE, ImageError, decode_image
 from .sources import (
     decode_base64,
     decode_data_uri,
@@ -29,7 +29,7 @@ from .sources import (
 CACHE_BYTES = 256 << 20
 """Memory that decoded images may take in a process; as much again for texts that hold images."""
 
-_IMAGE_TYPES = {"image", "image_url", "input_image"}
+_IMAGE_TYPES = ("image", "image_url", "input_image")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +83,15 @@ class DecodedImage:
         return {"type": "image", "base64": self.base64, "mime_type": self.mime_type}
 
     def shrink(self, max_pixels: int | None) -> "DecodedImage":
-        """Return it with at most so many pixels, in the same shape; itself if it has no more."""
+        """Return it with at most so many pixels, in the same shape; itself if it has no more.
+
+        No side gets shorter than `MIN_SIDE`: an image that is too long for both stays larger.
+        """
         pixels = self.image.width * self.image.height
         if max_pixels is None or pixels <= max_pixels:
             return self
-        scale = (max_pixels / pixels) ** 0.5
-        size = (max(1, int(self.image.width * scale)), max(1, int(self.image.height * scale)))
+        scale = max((max_pixels / pixels) ** 0.5, MIN_SIDE / min(self.image.size))
+        size = [max(MIN_SIDE, int(side * scale)) for side in self.image.size]
         digest = f"{self.digest}-{max_pixels}"
         resize = partial(self.image.resize, size, Image.Resampling.BICUBIC)
         return _once(digest, lambda: DecodedImage(resize(), digest, self.format))
@@ -96,7 +99,7 @@ class DecodedImage:
 
 def _memory(decoded: DecodedImage) -> int:
     encoded = 7 * len(decoded.data or b"") // 3  # the bytes, and their base64
-    return 3 * decoded.image.width * decoded.image.height + encoded
+    return 4 * decoded.image.width * decoded.image.height + encoded
 
 
 _images: LRUCache[str, DecodedImage] = LRUCache(CACHE_BYTES, getsizeof=_memory)
@@ -111,19 +114,23 @@ def _once(_: str, make: Callable[[], DecodedImage]) -> DecodedImage:
     return make()
 
 
-def load_image(reference: str, *, allow_fetch: bool = False) -> DecodedImage:
+def load_image(
+    reference: str, *, allow_fetch: bool = False, image_root: str | Path | None = None
+) -> DecodedImage:
     """Load an image; equal bytes are decoded once.
 
     Args:
         reference: A path, a `file:` URL, a data URI, or an http(s) URL.
-        allow_fetch: Whether http(s) URLs may be downloaded (20 s and 32 MiB at most).
+        allow_fetch: Whether http(s) URLs of the public internet may be downloaded (20 s and 32 MiB
+            at most).
+        image_root: Only files below this folder may be read; None for any.
 
     Raises:
         ImageError: There is no such image, or it cannot be used.
     """
     if reference_scheme(reference) == "data":
         return _from_text(reference, decode_data_uri, "The data URI")
-    data = read_reference(reference, allow_fetch=allow_fetch)
+    data = read_reference(reference, allow_fetch=allow_fetch, image_root=image_root)
     return _from_bytes(data, describe(reference))
 
 
@@ -176,12 +183,19 @@ def image_reference(image: str | Path | bytes | Image.Image, folder: str | Path)
     return str(path)
 
 
-def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> DecodedImage:
+def block_image(
+    block: Mapping[str, Any], *, allow_fetch: bool = False, image_root: str | Path | None = None
+) -> DecodedImage:
     """Load the image of a content block, in any form seen in the wild.
 
     LangChain v1 and v0 blocks (url, base64), OpenAI `image_url` (object or plain string) and
     `input_image`, Anthropic `source`, Hugging Face `{"type": "image", "image": ...}` (also `url`,
     `path`, and PIL images), Google `media`, and `file` blocks with an image type.
+
+    Args:
+        block: The block.
+        allow_fetch: Whether http(s) URLs may be downloaded.
+        image_root: Only files below this folder may be read; None for any.
 
     Raises:
         ImageError: Not an image block, or its image cannot be had or used.
@@ -193,7 +207,7 @@ def block_image(block: Mapping[str, Any], *, allow_fetch: bool = False) -> Decod
         return _from_bytes(content, "The image")
     if isinstance(content, _Base64):
         return _from_text(content.text, lambda text: decode_base64(text, "The image block"))
-    return load_image(content, allow_fetch=allow_fetch)
+    return load_image(content, allow_fetch=allow_fetch, image_root=image_root)
 
 
 def standard_block(
@@ -217,11 +231,13 @@ def is_image_block(block: object) -> bool:
     if not isinstance(block, Mapping):
         return False
     kind = block.get("type")
+    if kind is None:
+        return "image" in block or "image_url" in block
     if kind == "non_standard":
         return is_image_block(block.get("value"))
-    if kind in {"file", "media"}:
+    if kind in ("file", "media"):
         return str(block.get("mime_type", "")).lower().startswith("image/")
-    return kind in _IMAGE_TYPES or (kind is None and ("image" in block or "image_url" in block))
+    return kind in _IMAGE_TYPES
 
 
 class _Base64(NamedTuple):
@@ -231,29 +247,27 @@ class _Base64(NamedTuple):
 def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image | _Base64:
     """Return what a block holds: a reference, encoded bytes, a PIL image, or base64."""
     if not is_image_block(block):
-        raise ImageError(f"A content block of type {block.get('type')!r} is not an image.")
+        kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
+        raise ImageError(f"A content block of type {str(kind)[:100]!r} is not an image.")
     if block.get("type") == "non_standard":
         return _block_content(block["value"])
     source = block.get("source")
     if isinstance(source, Mapping):  # Anthropic
         return _block_content({**source, "type": "image"})
-    for key in ("base64", "data"):
-        if value := block.get(key):
-            plain = isinstance(value, str) and not value.startswith("data:")
-            return _Base64(value) if plain else value
-    for key in ("image_url", "url", "image", "path"):
+    for key in ("base64", "data", "image_url", "url", "image", "path"):
         value = block.get(key)
         if isinstance(value, Mapping):  # OpenAI: {"image_url": {"url": ..., "detail": ...}}
             value = value.get("url")
-        if isinstance(value, bytes | Image.Image) or (isinstance(value, str) and value):
-            return value
         if isinstance(value, os.PathLike):
-            return str(value)
+            value = str(value)
+        if isinstance(value, bytes | Image.Image) or (isinstance(value, str) and value):
+            encoded = key in ("base64", "data") and not str(value).startswith("data:")
+            return _Base64(value) if encoded and isinstance(value, str) else value
     if block.get("file_id"):
         raise ImageError("An image given by a file_id is not here; give a path, a URL or base64.")
+    keys = ", ".join(map(str, block))
     raise ImageError(
-        f"An image block holds no image (its keys: {', '.join(map(str, block))}); give a path, a "
-        "URL or base64."
+        f"An image block holds no image (its keys: {keys[:200]}); give a path, a URL or base64."
     )
 
 

@@ -3,13 +3,16 @@
 import asyncio
 import base64
 import binascii
+import ipaddress
 import os
 import re
+import socket
 import stat
 import urllib.parse
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+from ..event_loop import shared_loop
 from .decoding import ImageError
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -19,20 +22,28 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 """Larger downloads are stopped and refused."""
 
 FETCH_SECONDS = 20.0
-"""Time limit of one download, as a whole: name, connections, redirects and body."""
+"""Time limit of one download, as a whole: names, connections, redirects, headers and body."""
 
 MAX_REDIRECTS = 10
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?!\\)", re.IGNORECASE)
 _NAME_LENGTH = 120
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
-def read_reference(reference: str, *, allow_fetch: bool) -> bytes:
+class _NotFetchedError(Exception):
+    """A download that was given up; the message is the reason, in our words."""
+
+
+def read_reference(
+    reference: str, *, allow_fetch: bool, image_root: str | Path | None = None
+) -> bytes:
     """Read the bytes of an image.
 
     Args:
         reference: A path (`~` is expanded), a `file:` URL, a data URI, or an http(s) URL.
         allow_fetch: Whether http(s) URLs may be downloaded.
+        image_root: Only files below this folder may be read; None for any.
 
     Raises:
         ImageError: Nothing there, not allowed, too large, or not a reference that is understood.
@@ -42,7 +53,19 @@ def read_reference(reference: str, *, allow_fetch: bool) -> bytes:
         return decode_data_uri(reference)
     if scheme in {"http", "https"}:
         return _fetch(reference, allow_fetch)
-    return _read_file(local_path(reference))
+    path = local_path(reference)
+    if image_root is None:
+        return _read_file(path, describe(str(path)))
+    try:
+        real = path.resolve(strict=True)
+        if real.is_relative_to(Path(image_root).expanduser().resolve()):
+            return _read_file(real, describe(reference))
+    except (ImageError, OSError, RuntimeError, ValueError):
+        pass  # whether something is there is nothing to tell either
+    raise ImageError(
+        f"There is no image {describe(reference)} that may be read here; give one of the folder "
+        "that is open for images, or send the image itself."
+    )
 
 
 def reference_scheme(reference: str) -> str:
@@ -64,9 +87,10 @@ def reference_scheme(reference: str) -> str:
 
 
 def describe(reference: str) -> str:
-    """Return a reference as error messages show it: quoted, and cut if it is long."""
-    text = reference if len(reference) <= _NAME_LENGTH else reference[: _NAME_LENGTH - 3] + "..."
-    return repr(text)
+    """Return a reference as error messages show it: quoted, cut, and without a URL's secrets."""
+    text = re.sub(r"(?<=:/)/*[^/?#]*@", "/", reference[:4096])
+    text = re.sub(r"\?.*", "?...", text, flags=re.DOTALL)
+    return repr(text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 3] + "...")
 
 
 def local_path(reference: str) -> Path:
@@ -124,17 +148,20 @@ def decode_base64(text: str, name: str) -> bytes:
         raise ImageError(f"{name} does not hold valid base64; it may have been cut off.") from error
 
 
-def _read_file(path: Path) -> bytes:
-    name = describe(str(path))
+def _read_file(path: Path, name: str) -> bytes:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise ImageError(f"{name} is a folder, not an image.")
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
+        # Reading a pipe, a device or a file of the kernel's, which has no size, may never end.
+        if not stat.S_ISREG(status.st_mode):
             raise ImageError(f"{name} is not a regular file.")
+        if not status.st_size:
+            raise ImageError(f"{name} is empty (0 bytes).")
         if status.st_size > MAX_FILE_BYTES:
             raise ImageError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB.")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(status.st_size)
     except ImageError:  # a ValueError, too
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -156,17 +183,19 @@ def _fetch(url: str, allow_fetch: bool) -> bytes:
     import httpx
 
     try:
-        # In a thread of its own: this one may be running an event loop.
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, _download(url)).result()
-    except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        raise ImageError(f"{name} was answered with HTTP status {status}.") from error
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, TimeoutError):
-            reason = f"it took more than {FETCH_SECONDS:.0f} seconds"
+        # In the loop of its own thread: this one may be running an event loop.
+        return shared_loop().run(_download(url))
+    except TimeoutError:
+        reason = f"it took more than {FETCH_SECONDS:.0f} seconds"
+    except _NotFetchedError as error:
+        reason = str(error)
+    except (httpx.InvalidURL, UnicodeError):
+        reason = "its address is none"
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        # What a service says is not shown to who may not reach it.
+        reason = "there is no connection, or what answers speaks no HTTP"
         raise ImageError(f"{name} cannot be fetched ({reason}).") from error
+    raise ImageError(f"{name} cannot be fetched ({reason}).")
 
 
 async def _download(url: str) -> bytes:
@@ -174,22 +203,51 @@ async def _download(url: str) -> bytes:
     import httpx
 
     headers = {"User-Agent": "langgraph-mai", "Accept-Encoding": "identity"}
-    data = bytearray()
+    data, target = bytearray(), httpx.URL(url)
     async with (
         asyncio.timeout(FETCH_SECONDS),
         httpx.AsyncClient(headers=headers, timeout=None) as client,
     ):
         for _ in range(MAX_REDIRECTS + 1):
-            async with client.stream("GET", url) as response:
+            if target.scheme not in {"http", "https"}:
+                raise _NotFetchedError(f"it redirects to the scheme {target.scheme[:20]!r}")
+            pinned = target.copy_with(host=await _public_address(target))
+            host = {"Host": target.netloc.decode("ascii")}
+            server = {"sni_hostname": target.raw_host.decode("ascii")}
+            async with client.stream("GET", pinned, headers=host, extensions=server) as response:
                 if response.next_request:
-                    url = str(response.next_request.url)
-                    if response.next_request.url.scheme not in {"http", "https"}:
-                        raise OSError(f"redirected to {url}")
+                    target = target.join(response.headers["Location"])
                     continue
-                response.raise_for_status()
+                if response.status_code != 200:
+                    raise _NotFetchedError(
+                        f"it was answered with HTTP status {response.status_code}"
+                    )
                 async for chunk in response.aiter_bytes():
                     data += chunk
                     if len(data) > MAX_FETCH_BYTES:
-                        raise OSError(f"it is larger than {MAX_FETCH_BYTES >> 20} MiB")
+                        raise _NotFetchedError(f"it is larger than {MAX_FETCH_BYTES >> 20} MiB")
                 return bytes(data)
-    raise OSError(f"it redirects more than {MAX_REDIRECTS} times")
+    raise _NotFetchedError(f"it redirects more than {MAX_REDIRECTS} times")
+
+
+async def _public_address(url: Any) -> str:
+    """Return the address of a URL's host, which then is connected to, whatever its name means."""
+    loop = asyncio.get_running_loop()
+    try:
+        host = url.raw_host.decode("ascii")
+        found = await loop.getaddrinfo(host, url.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise _NotFetchedError("its host is not known") from error
+    addresses = [str(address[0]) for *_, address in found]
+    if not all(map(is_public, addresses)):
+        raise _NotFetchedError("its host is not on the public internet")
+    return addresses[0]
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public internet."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        # Outside of these, and in tunnels, an address may hold one of IPv4.
+        return ip in _GLOBAL_UNICAST and ip.is_global and not (ip.sixtofour or ip.teredo)
+    return ip.is_global and not ip.is_multicast

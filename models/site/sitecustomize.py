@@ -5,17 +5,16 @@ anew. So this file is found by PYTHONPATH, which names its folder only while the
 nothing of this package, and resumes with the user's own `sitecustomize`.
 """
 
+import importlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+import time
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import module_from_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 PARENT = "LANGGRAPH_MAI_PARENT"
@@ -33,59 +32,35 @@ _SCHEMAS = (
 )
 """Operators that torchvision refers to while it is imported; image processors call neither."""
 
-
-class _TorchvisionFinder(MetaPathFinder):
-    """Finds torchvision as usual, and loads it without its compiled operators if they do not fit.
-
-    Attributes:
-        library: Holds the declared operators, which end with it.
-    """
-
-    library: Any = None
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "torchvision":
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: self._load(execute, module)  # type: ignore[method-assign]
-        return spec
-
-    def _load(self, execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-        try:
-            execute(module)
-        except RuntimeError as error:
-            if "operator torchvision::" not in str(error):
-                raise
-            from torch.library import Library
-
-            make: Any = Library  # torch leaves it untyped
-            self.library = library = make("torchvision", "FRAGMENT")
-            for schema in _SCHEMAS:
-                library.define(schema)
-            for name in [name for name in sys.modules if name.startswith("torchvision.")]:
-                del sys.modules[name]
-            execute(module)
+_declared: list[Any] = []
+"""Holds the operators, which end with the object that declared them."""
 
 
 def fit_torch_packages() -> None:
-    """Let torchvision be imported beside a torch that it was not built for; hide what cannot be.
+    """Let torchvision be imported beside a CPU torch that it was not built for; hide the rest.
 
     PyPI's builds are for CUDA. Where the package index of PyTorch's CPU builds cannot be reached,
     they are what pip puts beside a CPU torch.
     """
-    if any(isinstance(finder, _TorchvisionFinder) for finder in sys.meta_path):
-        return
-    sys.meta_path.insert(0, _TorchvisionFinder())
     if not _is_cpu_build("torch"):
         return
     for name in _OPTIONAL:
         if name not in sys.modules and not _is_cpu_build(name):
             # As if it was not installed, also for those who only look whether it is.
             sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return  # whoever needs it says so
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error):
+            raise
+        make: Any = importlib.import_module("torch.library").Library
+        _declared.append(make("torchvision", "FRAGMENT"))
+        for schema in _SCHEMAS:
+            _declared[-1].define(schema)
+        for name in [name for name in sys.modules if name.startswith("torchvision")]:
+            del sys.modules[name]
 
 
 def _is_cpu_build(package: str) -> bool:
@@ -104,16 +79,13 @@ def end_with_parent(first: int) -> None:
     # A parent that has ended already is no longer what the system calls the parent; then it is
     # the first one that has ended too, or soon.
     parent = os.getppid()
-    watch = threading.Thread(target=_watch, args=(parent, first), name="end-with-parent")
-    watch.daemon = True
-    watch.start()
 
+    def watch() -> None:
+        while os.getppid() == parent and _runs(first):
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        os.kill(os.getpid(), signal.SIGKILL)
 
-def _watch(parent: int, first: int) -> None:
-    pause = threading.Event()
-    while os.getppid() == parent and _runs(first):
-        pause.wait(_SECONDS_BETWEEN_LOOKS)
-    os.kill(os.getpid(), signal.SIGKILL)
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
 
 
 def _runs(process: int) -> bool:
@@ -146,6 +118,6 @@ def _resume() -> None:
 if __name__ == "sitecustomize":
     first = os.environ.get(PARENT, "")
     if first.isdigit() and int(first) != os.getpid() and _belongs_to_vllm():
+        end_with_parent(int(first))  # first: what follows takes seconds
         fit_torch_packages()
-        end_with_parent(int(first))
     _resume()

@@ -10,33 +10,24 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 from ..chat_format import Turn, prompt_text
 from ..completion import Chunk, Completion, Settings, token_entry
-from ..context_length import read_overflow
-from ..errors import ContextLengthError, EngineEndedError, ModelError
+from ..errors import EngineEndedError, ModelError, read_overflow
 from ..event_loop import EventLoopThread
 from ..images import DecodedImage
-from .engine_args import (
-    EngineSpec,
-    check_engine,
-    check_main_guard,
-    check_main_script,
-    prepare,
-    start_error,
-    starting_processes,
-)
+from .engine_args import EngineSpec, check_engine, log_file, vllm_environment, with_log
 
 _Result = TypeVar("_Result")
 
 _MOST_TOKENS = (1 << 31) - 1
 
 _lock = threading.Lock()
-_engines: dict[EngineSpec, "Engine"] = {}
-_inherited: list["Engine"] = []  # kept, because freeing them would end them for the parent
+# With the process that started them: a fork has its parent's here, and must not end them.
+_engines: dict[tuple[int, EngineSpec], "Engine"] = {}
 
 
 def get_engine(spec: EngineSpec) -> "Engine":
@@ -45,31 +36,31 @@ def get_engine(spec: EngineSpec) -> "Engine":
     Engines start one after the other: each measures the free memory before it takes its share.
 
     Raises:
-        ModelError: vLLM is not installed, or the engine cannot be started.
+        ModelError: vLLM is not installed, or the engine cannot be started. A note of the error
+            shows the last lines of vLLM's log.
     """
-    engine = _engines.get(spec)
+    engine = running_engine(spec)
     if engine is not None and not engine.dead:
         return engine
     with _lock:
-        engine = _engines.get(spec)
+        engine = running_engine(spec)
         if engine is not None and engine.dead:
-            del _engines[spec]
-            engine.close()
+            _engines.pop((os.getpid(), spec)).close()
             engine = None
         if engine is None:
-            engine = _engines[spec] = _start(spec)
+            engine = _engines[os.getpid(), spec] = _start(spec)
         return engine
 
 
 def running_engine(spec: EngineSpec) -> "Engine | None":
     """Return the engine of a spec if it runs."""
-    return _engines.get(spec)
+    return _engines.get((os.getpid(), spec))
 
 
 def release_engine(spec: EngineSpec) -> None:
     """End an engine, with its processes; calls in progress fail."""
     with _lock:
-        engine = _engines.pop(spec, None)
+        engine = _engines.pop((os.getpid(), spec), None)
         if engine is not None:
             engine.close()
 
@@ -77,36 +68,22 @@ def release_engine(spec: EngineSpec) -> None:
 @atexit.register
 def release_all() -> None:
     """End every engine of this process."""
-    for spec in list(_engines):
-        release_engine(spec)
-
-
-def _leave_to_the_parent() -> None:
-    """In a forked process: the engines are the parent's, and their threads are not here."""
-    global _lock  # noqa: PLW0603  another thread of the parent's may have held it
-    _lock = threading.Lock()
-    _inherited.extend(_engines.values())
-    _engines.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_the_parent)
+    for process, spec in list(_engines):
+        if process == os.getpid():
+            release_engine(spec)
 
 
 def _start(spec: EngineSpec) -> "Engine":
-    check_main_script()
     check_engine(spec, spec.model)
-    log = prepare()
-    begin = log.stat().st_size if log and log.exists() else 0
     try:
-        with starting_processes():
+        with vllm_environment():
             return Engine(spec)
     except ModelError:
         raise
     except Exception as error:
-        check_main_guard(spec.model)
-        reason = f"{type(error).__name__}: {error}"
-        raise start_error(spec.model, reason, log, begin) from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+        sentence = f"vLLM cannot run the model {spec.model!r} ({reason[:300]}); see its log."
+        raise with_log(ModelError(sentence), log_file()) from error
 
 
 class Engine:
@@ -130,7 +107,6 @@ class Engine:
         self._processor = processor.from_pretrained(spec.model, revision=spec.revision)
         self._lock = threading.Lock()
         self._closed = False
-        self._calls: set[Future[Any]] = set()
         self._loop = EventLoopThread(f"vllm-{spec.model}")
         try:
             self._llm = self._loop.run(_start_llm(spec))
@@ -152,8 +128,6 @@ class Engine:
         with suppress(Exception):
             self._loop.submit(_shut_down(self._llm)).result(timeout=60)
         self._loop.close()
-        for call in list(self._calls):
-            _fail(call, self._unloaded())
         # vLLM shuts down once more when its object is freed, which fails as the interpreter ends.
         del self._llm
         gc.collect()
@@ -173,7 +147,7 @@ class Engine:
             settings: How to generate.
             on_chunk: Called for every chunk of output, in the engine's thread.
         """
-        return self._submit(self._generate(turns, images, settings, on_chunk))
+        return self.run(lambda llm: self._generate(llm, turns, images, settings, on_chunk))
 
     def run(self, work: Callable[[Any], Coroutine[Any, Any, _Result]]) -> Future[_Result]:
         """Call vLLM's own engine, in its loop; for what `submit` has no setting.
@@ -181,11 +155,14 @@ class Engine:
         Args:
             work: Takes the `AsyncLLM` and returns a coroutine. What vLLM raises in it is explained.
         """
-        return self._submit(work(self._llm))
+        with self._lock:
+            if self._closed:
+                raise self._unloaded()
+            return self._loop.submit(self._explained(work(self._llm)))
 
     def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Return the token ids of a prompt, those of images included."""
-        prompt = self._submit(self._render(turns, images)).result()
+        prompt = self.run(lambda llm: self._render(llm, turns, images)).result()
         return list(prompt["prompt_token_ids"])
 
     def token_ids(self, text: str) -> list[int]:
@@ -194,6 +171,7 @@ class Engine:
 
     async def _generate(
         self,
+        llm: Any,
         turns: Sequence[Turn],
         images: Sequence[DecodedImage],
         settings: Settings,
@@ -202,7 +180,7 @@ class Engine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        prompt = await self._render(turns, images)
+        prompt = await self._render(llm, turns, images)
         sampling = SamplingParams(
             max_tokens=min(settings.max_tokens, _MOST_TOKENS),
             temperature=settings.temperature,
@@ -211,28 +189,27 @@ class Engine:
             logprobs=settings.top_logprobs if settings.logprobs else None,
             output_kind=RequestOutputKind.DELTA,
         )
-        logprobs: list[dict[str, Any]] = []
-        text, cached, count = "", 0, 0
-        async with aclosing(self._llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
+        chunks: list[Chunk] = []
+        cached = count = 0
+        async with aclosing(llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
             async for step in steps:
                 (new,) = step.outputs
                 chunk = Chunk(new.text, tuple(self._logprobs(new, settings.top_logprobs)))
-                text += chunk.text
-                logprobs += chunk.logprobs
+                chunks.append(chunk)
                 count += len(new.token_ids)
                 cached = max(cached, step.num_cached_tokens or 0)  # some steps do not name it
                 if on_chunk and (chunk.text or chunk.logprobs):
                     on_chunk(chunk)
         return Completion(
-            text=text,
+            text="".join(chunk.text for chunk in chunks),
             input_tokens=len(step.prompt_token_ids or ()),
             output_tokens=count,
             finish_reason="length" if new.finish_reason == "length" else "stop",
-            logprobs=tuple(logprobs),
+            logprobs=tuple(entry for chunk in chunks for entry in chunk.logprobs),
             cached_tokens=cached,
         )
 
-    async def _render(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
+    async def _render(self, llm: Any, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Any:
         if len(images) > self._max_images:
             raise ModelError(
                 f"The prompt holds {len(images)} images and {self.name!r} was started for "
@@ -248,7 +225,7 @@ class Engine:
             prompt["multi_modal_data"] = {"image": [image.image for image in images]}
             # Names by which vLLM keeps what it computed of an image; it would hash the pixels.
             prompt["multi_modal_uuids"] = {"image": [image.digest for image in images]}
-        (rendered,) = await self._llm.renderer.render_cmpl_async([prompt])
+        (rendered,) = await llm.renderer.render_cmpl_async([prompt])
         return rendered
 
     def _logprobs(self, new: Any, top: int) -> list[dict[str, Any]]:
@@ -267,63 +244,32 @@ class Engine:
     def _decode(self, tokens: Sequence[int]) -> str:
         return str(self._processor.tokenizer.decode(tokens, skip_special_tokens=True))
 
-    def _explain(self, error: Exception) -> ModelError:
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        if isinstance(error, ModelError):
-            return error
-        if isinstance(error, EngineDeadError):
-            return EngineEndedError(
-                f"vLLM's engine for {self.name!r} has ended in mid-run; the next call starts it "
-                "again."
-            )
-        text = " ".join(str(error).split())
-        if overflow := read_overflow(text):
-            advice = "shorten it, set max_pixels to shrink the images, or raise the engine option"
-            sentence = overflow.sentence(repr(self.name), f"{advice} max_model_len")
-            return ContextLengthError(sentence, limit=overflow.limit, length=overflow.length)
-        return ModelError(f"vLLM refuses the prompt for {self.name!r} ({text[:300]}).")
-
-    def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
-        """Start a coroutine. The future resolves in any case; cancelled, it cancels the work."""
-        call: Future[_Result] = Future()
-        with self._lock:
-            if self._closed:
-                work.close()
-                raise self._unloaded()
-            self._calls.add(call)
-            working = self._loop.submit(self._resolve(call, work))
-
-        def end(done: Future[_Result]) -> None:
-            self._calls.discard(done)
-            if done.cancelled():
-                working.cancel()
-
-        call.add_done_callback(end)
-        return call
-
-    async def _resolve(self, call: Future[_Result], work: Coroutine[Any, Any, _Result]) -> None:
+    async def _explained(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         try:
-            result = await work
+            return await work
         except asyncio.CancelledError:  # by the caller, who has gone, or by the end of the engine
-            _fail(call, self._unloaded())
+            if self._closed:
+                raise self._unloaded() from None
             raise
-        except Exception as error:  # noqa: BLE001  the caller gets it
-            explained = self._explain(error)
-            if explained is not error:
-                explained.__cause__ = error
-            _fail(call, explained)
-        else:
-            with suppress(InvalidStateError):  # the caller gave up at this moment
-                call.set_result(result)
+        except ModelError:
+            raise
+        except Exception as error:
+            from vllm.v1.engine.exceptions import EngineDeadError
+
+            if isinstance(error, EngineDeadError):
+                raise EngineEndedError(
+                    f"vLLM's engine for {self.name!r} has ended in mid-run; the next call starts "
+                    "it again."
+                ) from error
+            text = " ".join(str(error).split())
+            if overflow := read_overflow(text):
+                advice = "shorten it, set max_pixels to shrink the images, or raise max_model_len"
+                raise overflow.error(repr(self.name), advice) from error
+            sentence = f"vLLM refuses the prompt for {self.name!r} ({text[:300]})."
+            raise ModelError(sentence) from error
 
     def _unloaded(self) -> ModelError:
         return ModelError(f"The model {self.name!r} was unloaded during the call; call again.")
-
-
-def _fail(call: Future[Any], error: Exception) -> None:
-    with suppress(InvalidStateError):
-        call.set_exception(error)
 
 
 async def _start_llm(spec: EngineSpec) -> Any:

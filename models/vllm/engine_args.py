@@ -3,13 +3,11 @@
 import atexit
 import difflib
 import json
-import multiprocessing
 import os
 import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
@@ -27,9 +25,15 @@ INSTALL = (
 LOG_LINES = 20
 """Lines of vLLM's log that are shown when it does not start, or ends."""
 
-_LOG = "LANGGRAPH_MAI_VLLM_LOG"
 _LOGGING_CONFIG = "VLLM_LOGGING_CONFIG_PATH"
-_NO_GUARD = "no-main-guard"
+
+_QUIET = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    # A copy of this process, which is vLLM's default on GPUs, would hold the locks of its threads.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+}
+"""Environment variables for vLLM's processes, unless they are set already."""
 
 _HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
@@ -107,22 +111,22 @@ def check_engine(spec: EngineSpec, name: str) -> None:
         ModelError: Something is not.
     """
     folder = existing_folder(spec.model)
-    if folder is None and not _HUB_NAME.fullmatch(spec.model):
-        raise ModelError(f"There is no model folder {spec.model!r}.")
-    if folder and not (folder / "config.json").is_file():
-        raise ModelError(f"The folder {spec.model!r} holds no config.json and so is no checkpoint.")
+    if not ((folder / "config.json").is_file() if folder else _HUB_NAME.fullmatch(spec.model)):
+        raise ModelError(f"There is no model folder {spec.model!r} with a config.json.")
     options = json.loads(spec.options)
     if "hf_token" in options:
         raise ModelError(
             f"{name}: The engine option hf_token would be written down with the others; set "
             "HF_TOKEN in the environment instead."
         )
-    prepare()
     try:
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.platforms import current_platform
+        with vllm_environment():
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.platforms import current_platform
 
-        device = current_platform.device_type
+            device = current_platform.device_type
+    except ModelError:
+        raise
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
             raise ModelError(f"vLLM is not installed; install it with: {INSTALL}") from error
@@ -149,57 +153,32 @@ def check_engine(spec: EngineSpec, name: str) -> None:
         )
 
 
-def start_error(name: str, reason: str, log: Path | None, begin: int = 0) -> ModelError:
-    """Return the error for vLLM that did not start: one sentence, with the log's end as a note.
+def with_log(error: ModelError, log: Path | None) -> ModelError:
+    """Return an error with the last lines of vLLM's log as a note.
 
-    Args:
-        name: The model's name, as people know it.
-        reason: What is known of it.
-        log: vLLM's log; None if it is elsewhere.
-        begin: Bytes of the log that belong to an earlier start.
+    Routine and tracebacks are left out: the reason is in a line of one of several processes.
     """
-    reason = " ".join(reason.split()).rstrip(".")
-    shown = reason if len(reason) <= 300 else reason[:297] + "..."
-    lines = last_lines(log, begin)
-    where = "the reason is in the last lines of its log" if lines else "see its log"
-    error = ModelError(f"vLLM cannot run the model {name!r} ({shown}); {where}.")
-    add_log(error, log, lines)
+    lines = _lines(log)
+    telling = [line for line in lines if _may_name_a_reason(line)] or lines[-1:]
+    if telling:
+        error.add_note("\n".join([f"The last lines of vLLM's log ({log}):", *telling[-LOG_LINES:]]))
     return error
-
-
-def add_log(error: Exception, log: Path | None, lines: Sequence[str]) -> None:
-    """Add the last lines of vLLM's log to an error, as a note."""
-    if lines:
-        error.add_note("\n".join([f"The last lines of vLLM's log ({log}):", *lines]))
-
-
-def last_lines(log: Path | None, begin: int = 0) -> tuple[str, ...]:
-    """Return the last lines of a log that may name a reason; the last ones of all if none does.
-
-    Args:
-        log: The file; None for none.
-        begin: Bytes of it that belong to an earlier start.
-    """
-    lines = _tail(log, begin)
-    return tuple([line for line in lines if _may_name_a_reason(line)][-LOG_LINES:] or lines[-1:])
 
 
 def last_line(log: Path) -> str:
     """Return the last line of a log."""
-    return next(iter(_tail(log, 0)[-1:]), "")
+    return next(iter(_lines(log)[-1:]), "")
 
 
-def _tail(log: Path | None, begin: int) -> list[str]:
+def _lines(log: Path | None) -> list[str]:
     if log is None or not log.exists():
         return []
     with log.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(begin, size - (1 << 18)))
+        file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 18)))
         return file.read().decode(errors="replace").splitlines()
 
 
 def _may_name_a_reason(line: str) -> bool:
-    """Whether a line is neither routine nor a traceback's: the reason is in one of several."""
     place, _, text = line.partition("] ")
     if place.startswith(("(", "ERROR")):  # (EngineCore pid=7) ERROR 11-30 12:20:31 [core.py:9]
         line = text
@@ -207,83 +186,65 @@ def _may_name_a_reason(line: str) -> bool:
     return not routine and not line.startswith(('  File "', "    "))
 
 
-def quiet_defaults() -> dict[str, str]:
-    """Return environment variables for vLLM's processes, without those that are set already.
-
-    No usage statistics are sent. Processes start anew: a copy of this one, which is vLLM's default
-    on GPUs, would hold the locks of its threads, and would not watch it.
-    """
-    defaults = {
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-    }
-    return {name: value for name, value in defaults.items() if name not in os.environ}
+def quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which vLLM's processes send no statistics and start anew."""
+    return _QUIET | dict(environ)
 
 
 def watched(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that make vLLM's processes end with this one.
-
-    Args:
-        environ: The environment that they are added to.
-    """
+    """Return an environment in which vLLM's processes end with this one."""
     site = str(Path(__file__).parents[1] / "site")
     folders = [folder for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    folders = [site, *(folder for folder in folders if folder != site)]
-    return {PARENT: str(os.getpid()), "PYTHONPATH": os.pathsep.join(folders)}
+    path = os.pathsep.join([site, *(folder for folder in folders if folder != site)])
+    return {**environ, PARENT: str(os.getpid()), "PYTHONPATH": path}
 
 
 @contextmanager
-def starting_processes() -> Iterator[None]:
-    """While this is held, processes of vLLM's that this one starts end with it."""
-    ours = watched(os.environ)
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def vllm_environment() -> Iterator[None]:
+    """Within it, vLLM is imported and started: quietly, and so that it ends with this process.
 
-
-@cache
-def prepare() -> Path | None:
-    """Set the environment for engines in this process, before vLLM is imported.
-
-    vLLM's messages go to a file instead of standard output, unless its own variables name a place.
-
-    Returns:
-        That file; None if vLLM writes elsewhere.
+    Its messages go to `log_file` instead of standard output.
 
     Raises:
         ModelError: There is no place for the file.
     """
-    os.environ.update(quiet_defaults())
     fit_torch_packages()
-    config, log = os.environ.get(_LOGGING_CONFIG), os.environ.get(_LOG)
-    if config and log and Path(config).parent == Path(log).parent:
-        # Those of another process of this package that started this one.
-        del os.environ[_LOGGING_CONFIG]
-    own = any(os.environ.get(name) for name in (_LOGGING_CONFIG, "VLLM_LOGGING_STREAM"))
-    if own or os.environ.get("VLLM_CONFIGURE_LOGGING", "").strip() == "0":
+    before = dict(os.environ)
+    os.environ.update(watched(quiet(before)))
+    if log := log_file():
+        os.environ[_LOGGING_CONFIG] = str(log.with_name("logging.json"))
+    try:
+        yield
+    finally:
+        for name in {PARENT, "PYTHONPATH", _LOGGING_CONFIG} & set(os.environ):
+            del os.environ[name]
+            os.environ.update({name: before[name]} if name in before else {})
+
+
+@cache
+def log_file() -> Path | None:
+    """Return the log of vLLM in this process; None if vLLM's own variables name another place."""
+    own = (os.environ.get(name) for name in (_LOGGING_CONFIG, "VLLM_LOGGING_STREAM"))
+    if any(own) or os.environ.get("VLLM_CONFIGURE_LOGGING", "").strip() == "0":
         return None
-    folder = private_folder("langgraph-mai-vllm-")
-    file = folder / "vllm.log"
-    level = os.environ.get("VLLM_LOGGING_LEVEL") or "INFO"
-    settings = folder / "logging.json"
-    settings.write_text(json.dumps(_logging_settings(file, level.upper())), encoding="utf-8")
-    os.environ |= {_LOGGING_CONFIG: str(settings), _LOG: str(file)}
+    log = private_folder("langgraph-mai-vllm-") / "vllm.log"
     atexit.register(discard_log)
-    return file
+    handler = {"class": "logging.FileHandler", "filename": str(log), "formatter": "plain"}
+    level = (os.environ.get("VLLM_LOGGING_LEVEL") or "INFO").upper()
+    settings = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"plain": {"format": "%(levelname)s %(asctime)s [%(name)s] %(message)s"}},
+        "handlers": {"file": handler | {"encoding": "utf-8"}},
+        "loggers": {"vllm": {"handlers": ["file"], "level": level, "propagate": False}},
+    }
+    log.with_name("logging.json").write_text(json.dumps(settings), encoding="utf-8")
+    return log
 
 
 def discard_log() -> None:
     """Remove the log of the engines in this process."""
-    log = prepare() if prepare.cache_info().currsize else None
-    if log is not None:
+    if log_file.cache_info().currsize and (log := log_file()):
         shutil.rmtree(log.parent, ignore_errors=True)
 
 
@@ -300,56 +261,3 @@ def private_folder(prefix: str) -> Path:
             "There is no folder for temporary files, such as vLLM's log: set TMPDIR to a folder "
             f"that can be written to, or free some space ({error.strerror})."
         ) from error
-
-
-def check_main_script() -> None:
-    """Refuse to start an engine where its processes could not start.
-
-    vLLM's processes start as Python starts processes, and import the main script again. In one that
-    is about to start an engine of its own in doing so, this ends it and leaves a mark.
-
-    Raises:
-        ModelError: There is no script that they can import.
-    """
-    # As Python itself asks before it starts a process.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        if log := os.environ.get(_LOG):
-            (Path(log).parent / _NO_GUARD).touch()
-        os._exit(1)
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    if script and not Path(script).exists():
-        raise ModelError(
-            "vLLM starts processes that read the main script again, and there is none to read: "
-            f"save what {script} is into a file, and run that."
-        )
-
-
-def check_main_guard(name: str) -> None:
-    """Explain a failed start by the mark that `check_main_script` left in another process.
-
-    Raises:
-        ModelError: There is one.
-    """
-    log = prepare()
-    if log is not None and (log.parent / _NO_GUARD).exists():
-        raise ModelError(
-            f"The model {name!r} cannot start, because vLLM's processes read the main script again "
-            'and would start it anew: put the script\'s work under `if __name__ == "__main__":`.'
-        )
-
-
-def _logging_settings(log: Path, level: str) -> dict[str, object]:
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"plain": {"format": "%(levelname)s %(asctime)s [%(name)s] %(message)s"}},
-        "handlers": {
-            "file": {
-                "class": "logging.FileHandler",
-                "filename": str(log),
-                "encoding": "utf-8",
-                "formatter": "plain",
-            }
-        },
-        "loggers": {"vllm": {"handlers": ["file"], "level": level, "propagate": False}},
-    }

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 from ..errors import ModelError
-from .engine_args import EngineSpec, add_log, last_line, last_lines, start_error, watched
+from .engine_args import EngineSpec, last_line, watched, with_log
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_END = 30.0
@@ -44,10 +44,6 @@ class PortError(ModelError):
     """A host and port on which no server can listen; the message says why."""
 
 
-class ServerEndedError(ModelError):
-    """A server ended that nobody had asked to; notes show the last lines of its log."""
-
-
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
     """What one server serves, and where.
@@ -70,17 +66,8 @@ class ServerSpec:
     api_key: str | None = field(default=None, repr=False)
 
     def command(self) -> list[str]:
-        """Return the server's command line, without secrets.
-
-        Raises:
-            ModelError: The engine options hold a secret.
-        """
+        """Return the server's command line."""
         settings = self.engine.arguments()
-        if settings.pop("hf_token", None):
-            raise ModelError(
-                f"The engine options of {self.name!r} hold hf_token, which everyone could read in "
-                "the list of processes; set HF_TOKEN in the environment instead."
-            )
         model = settings.pop("model")
         overridden = settings.get("override_generation_config") or {}
         # People read a server's statistics at /metrics.
@@ -101,136 +88,43 @@ class ServerSpec:
         Raises:
             ModelError: There is no such GPU.
         """
-        found = {**environ, **watched(environ)}
+        found = watched(environ)
         found.pop("VLLM_API_KEY", None)  # it may be there for another server
         if self.api_key is not None:
             found["VLLM_API_KEY"] = self.api_key
         if self.gpu is not None:
-            found["CUDA_VISIBLE_DEVICES"] = self._visible_gpu(environ)
+            visible = environ.get("CUDA_VISIBLE_DEVICES")
+            # Without a list, all are visible, by their numbers.
+            gpus = [str(self.gpu)] * (self.gpu + 1) if visible is None else visible.split(",")
+            if self.gpu >= len(gpus):
+                raise ModelError(
+                    f"There is no device cuda:{self.gpu} for {self.name!r}: CUDA_VISIBLE_DEVICES "
+                    f"shows {len(gpus)} GPU(s) to this command."
+                )
+            found["CUDA_VISIBLE_DEVICES"] = gpus[self.gpu].strip()
         return found
 
-    def _visible_gpu(self, environ: Mapping[str, str]) -> str:
-        visible = environ.get("CUDA_VISIBLE_DEVICES")
-        if visible is None:
-            return str(self.gpu)
-        gpus = [gpu.strip() for gpu in visible.split(",") if gpu.strip()]
-        if self.gpu is None or self.gpu >= len(gpus):
-            raise ModelError(
-                f"There is no device cuda:{self.gpu} for {self.name!r}: CUDA_VISIBLE_DEVICES "
-                f"shows {len(gpus)} GPU(s) to this command."
-            )
-        return gpus[self.gpu]
-
-
-class ServerProcess:
-    """A server that runs, in a process group of its own."""
-
-    def __init__(self, spec: ServerSpec, log: Path, environ: Mapping[str, str]) -> None:
-        """Start it; returns immediately.
-
-        Args:
-            spec: What it serves, and where.
-            log: File that takes all its output.
-            environ: Environment variables to start from.
-        """
-        self.spec = spec
-        self.log = log
-        with log.open("wb") as file:
-            self._process = subprocess.Popen(
-                spec.command(),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=spec.environment(environ),
-                # Ctrl-C in a terminal goes to a whole group; who started the server ends it.
-                start_new_session=True,
-            )
-
-    @property
-    def runs(self) -> bool:
-        """Whether its main process runs."""
-        return self._process.poll() is None
-
-    def wait_until_ready(self, timeout: float, on_wait: Callable[[str], bool]) -> bool:
-        """Wait until it can answer.
-
-        Args:
-            timeout: Seconds to wait at most.
-            on_wait: Called several times a second with the last line of the log; the waiting ends
-                when it returns False.
-
-        Returns:
-            Whether it can answer; False if `on_wait` ended the waiting.
-
-        Raises:
-            ModelError: It ended, or took longer.
-        """
-        end = time.monotonic() + timeout
-        while on_wait(last_line(self.log)):
-            if not self.runs:
-                raise start_error(self.spec.name, self.ending(), self.log)
-            # Looked at once more: what answers may be another server, and ours gone by now.
-            if self._answers() and self.runs:
-                return True
-            if time.monotonic() > end:
-                raise ModelError(
-                    f"The server of {self.spec.name!r} was not ready after {timeout:g} seconds; "
-                    "give it more time (--timeout), or see its log."
-                )
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-        return False
-
-    def ending(self) -> str:
-        """Return how it ended."""
-        code = self._process.poll()
-        if code == -signal.SIGKILL:
-            return "its server was killed from outside, by hand or because main memory ran out"
-        return f"its server ended with exit code {code}"
-
-    def terminate(self) -> None:
-        """Tell it to end; returns immediately."""
-        with suppress(ProcessLookupError):
-            self._process.terminate()
-
-    def end(self, *, patient: Callable[[], bool] = lambda: True) -> None:
-        """End it and all of its processes, if need be by force.
-
-        Args:
-            patient: Whether to continue to wait for an orderly end.
-        """
-        self.terminate()
-        end = time.monotonic() + _SECONDS_TO_END
-        while self.runs and patient() and time.monotonic() < end:
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-        # What the main process left behind is in its group still.
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _answers(self) -> bool:
-        """Whether a server on its port is well, takes its key and serves its model."""
-        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(
-            self.spec.host, self.spec.host
-        )
-        address = f"http://{f'[{host}]' if ':' in host else host}:{self.spec.port}"
-        headers = {"Authorization": f"Bearer {self.spec.api_key}"} if self.spec.api_key else {}
-        # No proxy of the environment's lies between a process and its child.
-        local: dict[str, Any] = {
-            "headers": headers,
-            "timeout": 5,
-            "trust_env": False,
-            "verify": False,
-        }
+    def answers(self) -> bool:
+        """Whether a server on its port takes its key and serves its model."""
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        address = f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1/models"
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         try:
-            httpx.get(f"{address}/health", **local).raise_for_status()
-            models = httpx.get(f"{address}/v1/models", **local).raise_for_status().json()["data"]
-            return any(model["id"] == self.spec.name for model in models)
+            # No proxy of the environment's lies between a process and its child.
+            reply = httpx.get(address, headers=headers, timeout=5, trust_env=False, verify=False)
+            return any(one["id"] == self.name for one in reply.raise_for_status().json()["data"])
         except (httpx.HTTPError, ValueError, LookupError, TypeError):  # no reply of such a server
             return False
 
 
+class _Server(NamedTuple):
+    spec: ServerSpec
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+
 class ServerGroup:
-    """Servers that run only as long as all of them do.
+    """Servers that run only as long as all of them do, each in a process group of its own.
 
     They start one after the other, because each measures the free memory before it takes its share.
     """
@@ -244,7 +138,7 @@ class ServerGroup:
         """
         self._log_folder = log_folder
         self._environ = environ
-        self._servers: dict[str, ServerProcess] = {}
+        self._servers: dict[str, _Server] = {}
 
     def start(
         self, role: str, spec: ServerSpec, timeout: float, on_wait: Callable[[str], bool]
@@ -267,53 +161,77 @@ class ServerGroup:
         """
         check_port(spec.host, spec.port)
         log = self._log_folder / f"{role}.log"
+        command, environment = spec.command(), spec.environment(self._environ)
         try:
-            server = ServerProcess(spec, log, self._environ)
+            with log.open("wb") as file:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    # Ctrl-C in a terminal goes to a whole group; who started the server ends it.
+                    start_new_session=True,
+                )
         except OSError as error:
             raise ModelError(f"The server of {spec.name!r} cannot be started: {error}.") from error
-        self._servers[role] = server
+        self._servers[role] = _Server(spec, process, log)
+        end = time.monotonic() + timeout
+        while on_wait(last_line(log)):
+            ready = spec.answers()
+            self.check()  # what answers may be another server, and ours gone by now
+            if ready:
+                return True
+            if time.monotonic() > end:
+                raise ModelError(
+                    f"The server of {spec.name!r} was not ready after {timeout:g} seconds; "
+                    "give it more time (--timeout), or see its log."
+                )
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return False
 
-        def goes_on(line: str) -> bool:
-            self.check(but=role)
-            return on_wait(line)
-
-        return server.wait_until_ready(timeout, goes_on)
-
-    def check(self, *, but: str = "") -> None:
+    def check(self) -> None:
         """Raise an error if a server has ended.
 
-        Args:
-            but: The role of a server that is not looked at.
-
         Raises:
-            ServerEndedError: One has ended.
+            ModelError: One has ended. A note shows the last lines of its log.
         """
-        for role, server in self._servers.items():
-            if role != but and not server.runs:
-                error = ServerEndedError(f"The {role} model's server ended: {server.ending()}.")
-                add_log(error, server.log, last_lines(server.log))
-                raise error
+        for role, (spec, process, log) in self._servers.items():
+            if (code := process.poll()) is None:
+                continue
+            how = f"with exit code {code}; the reason is in the last lines of its log"
+            if code == -signal.SIGKILL:
+                how = "because it was killed from outside, by hand or as main memory ran out"
+            sentence = f"The {role} model's server ({spec.name!r}) ended {how}."
+            raise with_log(ModelError(sentence), log)
 
     def watch(self, stopped: Callable[[], bool]) -> None:
         """Wait until `stopped` returns True.
 
         Raises:
-            ServerEndedError: A server has ended before.
+            ModelError: A server has ended before.
         """
         while not stopped():
             self.check()
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def end(self, *, patient: Callable[[], bool]) -> None:
-        """End all servers, with all of their processes.
+        """End all servers and all of their processes, if need be by force.
 
         Args:
             patient: Whether to continue to wait for an orderly end.
         """
-        for server in self._servers.values():
-            server.terminate()
-        for server in self._servers.values():
-            server.end(patient=patient)
+        processes = [server.process for server in self._servers.values()]
+        for process in processes:
+            process.terminate()
+        end = time.monotonic() + _SECONDS_TO_END
+        for process in processes:
+            while process.poll() is None and patient() and time.monotonic() < end:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+            # What the main process left behind is in its group still.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def check_port(host: str, port: int) -> None:

@@ -175,7 +175,8 @@ def test_prompts_that_cannot_work_are_refused(tmp_path):
         assert re.search(rf"'{style}\..*{expected}", sentence(**{style: whole}))
     choices = """{letter}. | {text} | {letter}: {txt} | {} | {} {} | {0} {1} | {letter}} {text}
         | {letter} {text | {letter} {text.name} | {letter} {text[name]} | {letter} {text[0]} |
-        | {letter} {text:d} | {letter} {text:.1} | {{letter}} {{text}}"""
+        | {letter} {text:d} | {letter} {text:.1} | {letter} {text:>999999999} | {letter!r} {text}
+        | {{letter}} {{text}}"""
     for choice in map(str.strip, choices.split("|")):
         assert re.search("'choice': .*must hold {letter} and {text}", sentence(choice=choice))
     for kind in ("yesno", "auto", "yes-no", "Number", 3):

@@ -15,6 +15,8 @@ from langgraph_mai import CallCache, ConfigError, MAIContext, create_mai, create
 from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.nodes.call_cache import model_identity
 
+LIMITS = MAIContext(max_tokens_direct=7, max_tokens_reason=8, max_tokens_transfer=9)
+
 
 @pytest.fixture
 def image(tmp_path):
@@ -53,7 +55,6 @@ def test_what_differs_is_called_again(run, image):
     graph = create_mai(small, large, prompts=PROMPTS, cache=CallCache())
     red, blue = image("red"), image("blue")
     questions = [
-        QUESTION,
         QUESTION | {"images": [red]},
         QUESTION | {"images": [blue]},
         QUESTION | {"images": [red, blue]},
@@ -63,8 +64,12 @@ def test_what_differs_is_called_again(run, image):
         run(graph, question)
         assert len(small.calls) + len(large.calls) == 4 * number
     run(graph, QUESTION | {"images": [image("green", "red")]})  # the same path, another image
-    run(graph, QUESTION, context=MAIContext(max_tokens_direct=7))
-    assert len(small.calls) + len(large.calls) == 4 * len(questions) + 4 + 2
+    run(
+        graph,
+        QUESTION,
+        context=MAIContext(max_tokens_direct=7, max_tokens_reason=8, max_tokens_transfer=9),
+    )
+    assert len(small.calls) + len(large.calls) == 4 * len(questions) + 4 + 4
 
 
 def test_the_same_model_in_both_roles_is_called_once():

@@ -2,7 +2,7 @@ import base64
 import io
 
 import pytest
-from fakes import PROMPTS, QUESTION, models
+from fakes import PROMPTS, models
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from PIL import Image
 
@@ -150,7 +150,7 @@ def test_messages_may_end_with_something_else():
         {},
     ],
 )
-@pytest.mark.parametrize("beside", [{}, QUESTION])
+@pytest.mark.parametrize("beside", [{}, {"question": "Is it red?"}])
 def test_what_no_agent_would_see_is_refused(block, beside):
     inner = block.get("value", block)
     named = inner.get("type") or next(iter(inner), "empty")

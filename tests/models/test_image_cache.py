@@ -142,11 +142,11 @@ def test_failures_are_not_cached(tmp_path, picture):
 def test_memory_of_decoded_images_is_bounded():
     clear_image_cache()
     images = []
-    for number in range(4):  # 75 MB each
-        image = block_image({"image": Image.new("RGB", (5000, 5000), (number, 9, 9))})
+    for number in range(4):  # 74 MB each
+        image = block_image({"image": Image.new("RGB", (4300, 4300), (number, 9, 9))})
         images.append(image.digest)
     cached_image(images[1])  # used last but one
-    block_image({"image": Image.new("RGB", (5000, 5000), "red")})
+    block_image({"image": Image.new("RGB", (4300, 4300), "red")})
     assert [cached_image(digest) is not None for digest in images] == [False, True, False, True]
     clear_image_cache()
 

@@ -196,16 +196,32 @@ def test_the_type_comes_from_the_bytes(tmp_path):
         assert image.mime_type == "image/png"
 
 
-def test_decompression_bombs_are_refused():
+def header(width, height):
+    """A PNG of this size without its pixels: whoever decodes it takes the memory first."""
+
     def chunk(kind, data):
         checksum = struct.pack(">I", zlib.crc32(kind + data))
         return struct.pack(">I", len(data)) + kind + data + checksum
 
-    for side in (10_000, 50_000):
-        header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
-        pixels = chunk(b"IDAT", zlib.compress(bytes(1000)))
-        with pytest.raises(ImageError, match="million pixels"):
-            decoded(b"\x89PNG\r\n\x1a\n" + header + pixels + chunk(b"IEND", b""))
+    size = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + size + chunk(b"IDAT", zlib.compress(bytes(1000)))
+
+
+@pytest.mark.parametrize(
+    "size", [(10_000, 10_000), (50_000, 50_000), (300_000, 1), (1, 300_000), (2**31 - 1, 1)]
+)
+def test_more_than_a_model_can_be_given_is_refused(size):
+    """Also where only the padding makes it large: a ratio of 200 is what processors take."""
+    with pytest.raises(ImageError, match="million pixels"):
+        decoded(header(*size))
+
+
+def test_a_jpeg_with_scans_without_end_is_refused():
+    data = encoded(flag(), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    with pytest.raises(ImageError, match="more than 64 scans"):
+        decoded(data[:last] + data[last:-2] * 100 + data[-2:])
+    assert is_flag(decoded(data))
 
 
 def test_sizes_that_image_processors_refuse():

@@ -1,6 +1,7 @@
 """References: paths, URLs, data URIs, and files for images that have no path."""
 
 import base64
+import contextlib
 import io
 import os
 import threading
@@ -15,7 +16,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from langgraph_mai.configs import ConfigError
-from langgraph_mai.models.images import ImageError, image_reference, load_image, sources
+from langgraph_mai.models.images import (
+    ImageError,
+    block_image,
+    image_reference,
+    load_image,
+    sources,
+)
 
 
 def png(colour="red", size=(40, 40)):
@@ -80,6 +87,71 @@ def test_what_cannot_be_read_is_named_in_one_sentence(tmp_path):
         assert len(str(raised.value)) < 400
 
 
+def test_only_the_folder_that_is_open_is_read(picture, tmp_path, monkeypatch):
+    """Outside, through a link, missing, a folder, forbidden: the same sentence, no more."""
+    root = tmp_path / "open"
+    (root / "below").mkdir(parents=True)
+    inside = root / "below" / "a.png"
+    inside.write_bytes(png())
+    (root / "link.png").symlink_to(picture)
+    (root / "notes.txt").write_text("the secret of a file")
+    monkeypatch.chdir(root)
+    for reference in (str(inside), inside.as_uri(), "below/a.png", f"{root}/below/../below/a.png"):
+        assert is_red(load_image(reference, image_root=root))
+        assert is_red(block_image({"type": "image", "url": reference}, image_root=str(root)))
+    assert is_red(
+        load_image(f"data:image/png;base64,{base64.b64encode(png()).decode()}", image_root=root)
+    )
+    for reference in (
+        str(picture), picture.as_uri(), f"../{picture.name}", "link.png", "missing.png", "below",
+        "notes.txt/x", "/etc/hostname", "/proc/self/environ", "~/a.png", "a\0b.png", "x" * 5000,
+    ):  # fmt: skip
+        with pytest.raises(
+            ImageError, match=r"There is no image .* that may be read"
+        ) as raised:
+            load_image(reference, image_root=root)
+        assert str(tmp_path) in reference or str(tmp_path) not in str(raised.value)
+    for closed in (os.devnull, tmp_path / "none"):
+        with pytest.raises(ImageError, match="may be read here"):
+            load_image(str(inside), image_root=closed)
+    with pytest.raises(ImageError) as raised:  # open, but no image: its content is not shown
+        load_image("notes.txt", image_root=root)
+    assert "secret" not in str(raised.value)
+
+
+def test_files_of_the_kernel_are_not_waited_for():
+    for name in ("/proc/kmsg", "/proc/self/pagemap", "/dev/zero", "/dev/random", "/dev/stdin"):
+        if Path(name).exists():
+            with pytest.raises(ImageError, match=r"is empty|not a regular file"):
+                load_image(name)
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        *((one, True) for one in ("8.8.8.8", "1.1.1.1", "2001:4860:4860::8888", "2a00:1450::1")),
+        *((one, False) for one in ("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1")),
+        *((one, False) for one in ("169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1")),
+        *((one, False) for one in ("::1", "::", "fe80::1%eth0", "fd00:ec2::254", "fec0::1")),
+        *((one, False) for one in ("::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1")),
+        *(
+            (one, False)
+            for one in ("2002:7f00:1::", "2001:0:7f00:1::", "ff02::1", "255.255.255.255")
+        ),
+    ],
+)
+def test_addresses_of_the_public_internet(address, public):
+    assert sources.is_public(address) is public
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.1", "0x7f000001", "2130706433", "[::ffff:127.0.0.1]", "017700000001"]
+)
+def test_an_address_in_any_notation_is_resolved_first(host):
+    with pytest.raises(ImageError, match=r"not on the public|host is not known"):
+        load_image(f"http://{host}:1/cat.png", allow_fetch=True)
+
+
 @given(st.text(max_size=80))
 def test_any_string_gives_an_image_or_one_sentence(text):
     refused = ""
@@ -133,7 +205,7 @@ def reply(handler, data=b"", status=200, **headers):
 
 
 def pages(handler):
-    match handler.path:
+    match handler.path.partition("?")[0]:
         case "/cat.png":
             reply(handler, png())
         case "/moved":
@@ -142,6 +214,15 @@ def pages(handler):
             reply(handler, status=302, Location="/round")
         case "/ftp":
             reply(handler, status=302, Location="ftp://example.org/cat.png")
+        case "/inwards":
+            reply(handler, status=302, Location="http://10.0.0.1/cat.png")
+        case "/banner":
+            handler.wfile.write(b"220 the secret of a service\r\n")
+        case "/early":  # never anything but hints
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+                    time.sleep(0.05)
         case "/page":
             reply(handler, b"<html>moved</html>")
         case "/huge":
@@ -164,23 +245,30 @@ async def test_downloads(monkeypatch):
     failures = {
         "/missing": "HTTP status 404",
         "/round": "redirects more than 10 times",
-        "/ftp": "ftp",
+        "/ftp": "redirects to the scheme 'ftp'",
+        "/inwards": "not on the public internet",
+        "/banner": "speaks no HTTP",
         "/page": "a web page",
         "/huge": "larger than 32 MiB",
     }
     with web_server(pages) as address:
         # An event loop is running here, too.
+        with pytest.raises(ImageError, match="not on the public internet"):
+            load_image(f"{address}/cat.png", allow_fetch=True)
+        monkeypatch.setattr(sources, "is_public", lambda ip: ip == "127.0.0.1")
         for path in ("/cat.png", "/moved"):
             assert is_red(load_image(address + path, allow_fetch=True))
         for path, message in failures.items():
             with pytest.raises(ImageError, match=message) as raised:
-                load_image(address + path, allow_fetch=True)
+                load_image(f"{address}{path}?token=secret", allow_fetch=True)
             assert "\n" not in str(raised.value)
+            assert "secret" not in str(raised.value)
         monkeypatch.setattr(sources, "FETCH_SECONDS", 0.3)
-        started = time.monotonic()
-        with pytest.raises(ImageError, match="it took more than"):
-            load_image(f"{address}/slow", allow_fetch=True)
-        assert time.monotonic() - started < 2
+        for path in ("/slow", "/early"):
+            started = time.monotonic()
+            with pytest.raises(ImageError, match="it took more than"):
+                load_image(address + path, allow_fetch=True)
+            assert time.monotonic() - started < 2
     for url in (f"{address}/gone", "http://[::1/x.png", "http:///x.png", "http://a b/x.png"):
         with pytest.raises(ImageError, match="cannot be fetched"):
             load_image(url, allow_fetch=True)

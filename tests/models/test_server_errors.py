@@ -29,8 +29,13 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai import ChatServer, ModelError
-from langgraph_mai.models.context_length import Overflow, read_overflow
-from langgraph_mai.models.errors import CallTimeoutError, ContextLengthError, UnreachableError
+from langgraph_mai.models.errors import (
+    CallTimeoutError,
+    ContextLengthError,
+    Overflow,
+    UnreachableError,
+    read_overflow,
+)
 
 KEY = "sk-not-for-your-eyes"
 CONTEXT = "This model's maximum context length is 50 tokens."

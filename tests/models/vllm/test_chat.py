@@ -197,9 +197,7 @@ def test_speculative_decoding_of_vllm(vllm_pair, demo_weights, items):
     plain = vllm_pair.large.batch(questions, max_tokens=64)
     assert [one.text for one in guessed] == [one.text for one in plain]
     drafted = speculating(method="draft_model", model=str(demo_weights / "small"))
-    with pytest.raises(
-        ModelError, match=r"the reason is in the last lines of its log\.$"
-    ) as caught:
+    with pytest.raises(ModelError, match="see its log") as caught:
         drafted.load()
     (note,) = caught.value.__notes__
     assert "does not support M-RoPE" in note

@@ -5,26 +5,25 @@ import os
 import subprocess
 import sys
 
-# In a process of its own, because the environment is set once per process.
-PREPARE = """
+# In a process of its own, because the log is made once per process.
+WITHIN = """
 import json, os
 from langgraph_mai.models.errors import ModelError
-from langgraph_mai.models.vllm.engine_args import prepare
+from langgraph_mai.models.vllm.engine_args import log_file, vllm_environment
 try:
-    log = prepare()
+    with vllm_environment():
+        config = os.environ.get("VLLM_LOGGING_CONFIG_PATH")
+        print(json.dumps({
+            "log": str(log_file()),
+            "config": json.load(open(config)) if log_file() else config,
+            "method": os.environ["VLLM_WORKER_MULTIPROC_METHOD"],
+        }))
 except ModelError as error:
     print(json.dumps({"error": str(error)}))
-else:
-    config = os.environ.get("VLLM_LOGGING_CONFIG_PATH")
-    print(json.dumps({
-        "log": log and str(log),
-        "config": json.load(open(config)) if log else config,
-        "method": os.environ["VLLM_WORKER_MULTIPROC_METHOD"],
-    }))
 """
 
 
-def prepared(code=PREPARE, **environment):
+def within(code=WITHIN, **environment):
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
     command = [sys.executable, "-c", code]
     env = inherited | environment
@@ -38,7 +37,7 @@ def test_vllm_logs_to_a_file_unless_the_user_names_a_place():
         ({"VLLM_LOGGING_COLOR": "1", "VLLM_LOGGING_LEVEL": "error"}, "ERROR"),
         ({"VLLM_CONFIGURE_LOGGING": "1", "VLLM_LOGGING_STREAM": ""}, "INFO"),
     ):
-        found = prepared(**given)
+        found = within(**given)
         assert found["log"].endswith("vllm.log")
         assert found["config"]["loggers"]["vllm"]["level"] == level
         assert found["config"]["handlers"]["file"]["filename"] == found["log"]
@@ -48,22 +47,30 @@ def test_vllm_logs_to_a_file_unless_the_user_names_a_place():
         {"VLLM_LOGGING_CONFIG_PATH": "/of/the/user.json", "VLLM_LOGGING_LEVEL": "DEBUG"},
         {"VLLM_CONFIGURE_LOGGING": "0"},
     ):
-        found = prepared(**given)
-        assert found["log"] is None
+        found = within(**given)
+        assert found["log"] == "None"
         assert found["config"] == given.get("VLLM_LOGGING_CONFIG_PATH")
         assert found["method"] == given.get("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
 
 
-def test_a_process_below_another_one_has_a_log_of_its_own():
-    above = prepared()["log"]
-    config = above.rpartition("/")[0] + "/logging.json"
-    found = prepared(VLLM_LOGGING_CONFIG_PATH=config, LANGGRAPH_MAI_VLLM_LOG=above)
-    assert found["log"] not in {None, above}
+AFTER = """
+import json, os
+from langgraph_mai.models.vllm.engine_args import vllm_environment
+before = dict(os.environ)
+with vllm_environment():
+    pass
+print(json.dumps(sorted(set(os.environ.items()) - set(before.items()))))
+"""
+
+
+def test_only_harmless_settings_stay_for_other_processes():
+    stays = {name for name, _ in within(AFTER, PYTHONPATH=os.pathsep.join(sys.path))}
+    assert stays <= {"VLLM_NO_USAGE_STATS", "DO_NOT_TRACK", "VLLM_WORKER_MULTIPROC_METHOD"}
 
 
 def test_without_a_temporary_folder_the_error_names_what_to_set():
     # Not by TMPDIR: Python tries other folders after it, and this system may have one of them.
-    found = prepared(f"import tempfile\ntempfile.tempdir = '/no/such/folder'\n{PREPARE}")
+    found = within(f"import tempfile\ntempfile.tempdir = '/no/such/folder'\n{WITHIN}")
     assert "set TMPDIR to a folder that can be written to" in found["error"]
 
 
@@ -79,15 +86,16 @@ print(json.dumps(sorted(hidden)))
 
 def test_packages_built_for_cuda_are_hidden_beside_a_cpu_torch_alone():
     cpu = {"torch": "2.13.0+cpu", "torchaudio": "2.13.0+cpu"}
-    assert prepared(FIT.format(versions=cpu)) == ["torchcodec", "triton"]
-    assert prepared(FIT.format(versions={"torch": "2.13.0"})) == []
+    assert within(FIT.format(versions=cpu)) == ["torchcodec", "triton"]
+    assert within(FIT.format(versions={"torch": "2.13.0"})) == []
 
 
 TORCHVISION = """
-import json, sys
+import importlib.metadata, json, sys
+importlib.metadata.version = lambda name: "2.13.0+cpu"
+sys.path.insert(0, {folder!r})
 from langgraph_mai.models.site.sitecustomize import fit_torch_packages
 fit_torch_packages()
-sys.path.insert(0, {folder!r})
 import torchvision
 print(json.dumps(torchvision.found))
 """
@@ -103,4 +111,4 @@ def test_a_torchvision_without_its_operators_is_imported(tmp_path):
         "torch.library.register_fake('torchvision::nms')(lambda *boxes: None)\n"
         "found = [hasattr(torch.ops.torchvision, name) for name in ('nms', 'qnms')]\n"
     )
-    assert prepared(TORCHVISION.format(folder=str(tmp_path))) == [True, True]
+    assert within(TORCHVISION.format(folder=str(tmp_path))) == [True, True]

@@ -18,15 +18,8 @@ from processes import free_port
 
 import langgraph_mai.models.site
 from langgraph_mai.models.errors import ModelError
-from langgraph_mai.models.vllm.engine_args import EngineSpec, last_lines, options_json
-from langgraph_mai.models.vllm.servers import (
-    PortError,
-    ServerEndedError,
-    ServerGroup,
-    ServerProcess,
-    ServerSpec,
-    check_port,
-)
+from langgraph_mai.models.vllm.engine_args import EngineSpec, options_json, with_log
+from langgraph_mai.models.vllm.servers import PortError, ServerGroup, ServerSpec, check_port
 
 SITE = str(Path(langgraph_mai.models.site.__file__).parent)
 
@@ -100,8 +93,6 @@ def test_keys_are_in_the_environment_alone():
     assert "secret" not in " ".join(with_key.command())
     assert "secret" not in repr(with_key)
     assert "VLLM_API_KEY" not in spec().environment({"VLLM_API_KEY": "of another server"})
-    with pytest.raises(ModelError, match="HF_TOKEN in the environment"):
-        spec(hf_token="secret").command()
 
 
 def test_a_device_is_one_of_the_visible_gpus():
@@ -159,15 +150,13 @@ def test_processes_of_vllm_and_no_others_end_with_their_parent(name):
 
 
 SERVES = '{"data": [{"id": "org/small"}]}'
-SLEEPS = "import time; time.sleep(600)"
-ENDS = "print('ValueError: not today')"
 LISTENS = """
 import os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         known = self.headers["Authorization"] == "Bearer " + os.environ["VLLM_API_KEY"]
-        self.send_response(200 if known or self.path == "/health" else 401)
+        self.send_response(200 if known else 401)
         self.end_headers()
         self.wfile.write(b'{"data": [{"id": "org/other"}, {"id": "org/small"}]}')
 HTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
@@ -196,7 +185,7 @@ def somebody_else(models, status=200):
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self.send_response(200 if self.path == "/health" else status)
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(models.encode())
 
@@ -211,42 +200,56 @@ def somebody_else(models, status=200):
         thread.join()
 
 
-@contextlib.contextmanager
-def started(spec, folder):
-    server = ServerProcess(spec, folder / "small.log", os.environ)
-    try:
-        yield server
-    finally:
-        server.end()
-
-
-def looks(count):
-    """Goes on waiting for so many looks."""
-    left = iter(range(count))
-    return lambda line: next(left, None) is not None
-
-
-def test_somebody_else_on_the_port_is_not_the_server(tmp_path):
+def test_somebody_else_on_the_port_is_not_the_server():
     for models, status in (
         ('{"data": [{"id": "org/another"}]}', 200),
-        ('{"data": []}', 200),
         ('{"data": [7]}', 200),
         ("[]", 200),
         ("<html>Welcome</html>", 200),
         ("", 404),
         (SERVES, 401),
     ):
-        with (
-            somebody_else(models, status) as port,
-            started(program(SLEEPS, port), tmp_path) as server,
-        ):
-            assert not server.wait_until_ready(60, looks(2))
-    with somebody_else(SERVES) as port, started(program(ENDS, port), tmp_path) as server:
-        while server.runs:
-            time.sleep(0.01)
-        with pytest.raises(ModelError, match=r"ended with exit code 0\); the reason is") as caught:
-            server.wait_until_ready(60, looks(1000))
-        assert "not today" in caught.value.__notes__[0]
+        with somebody_else(models, status) as port:
+            assert not program("", port).answers()
+    with somebody_else(SERVES) as port:
+        assert program("", port).answers()
+
+
+@pytest.fixture
+def group(tmp_path):
+    servers = ServerGroup(tmp_path, os.environ)
+    yield servers
+    servers.end(patient=lambda: True)
+
+
+def test_a_server_is_asked_with_its_key_and_watched(group):
+    port = free_port()
+    others = psutil.Process().children()
+    assert group.start("small", program(LISTENS, port, key="k-1"), 60, lambda line: True)
+    (child,) = [one for one in psutil.Process().children() if one not in others]
+    with pytest.raises(PortError, match=f"port {port} "):
+        group.start("large", program(LISTENS, port), 60, lambda line: True)
+    child.send_signal(signal.SIGKILL)
+    with pytest.raises(ModelError, match=r"small model's server .* was killed from outside"):
+        group.watch(lambda: False)
+
+
+def test_a_server_that_ends_or_takes_too_long(group):
+    code = "print('ValueError: not today')"
+    with pytest.raises(ModelError, match=r"with exit code 0; the reason is in the last ") as caught:
+        group.start("small", program(code, free_port()), 60, lambda line: True)
+    assert caught.value.__notes__[0].endswith("ValueError: not today")
+
+
+def test_a_start_is_bounded_and_can_be_given_up(group):
+    sleeps = "import time; print('loading', flush=True); time.sleep(600)"
+    with pytest.raises(ModelError, match=r"not ready after 0\.5 seconds"):
+        group.start("small", program(sleeps, free_port()), 0.5, lambda line: True)
+    seen = []
+    assert not group.start(
+        "large", program(sleeps, free_port()), 60, lambda line: seen.append(line) or len(seen) < 9
+    )
+    assert "loading" in seen
 
 
 def test_the_end_of_a_log_names_the_reason(tmp_path):
@@ -255,7 +258,6 @@ def test_the_end_of_a_log_names_the_reason(tmp_path):
     prefix = "(EngineCore pid=7) ERROR 11-30 12:20:31 [core.py:9] "
     log = tmp_path / "log"
     lines = [
-        "ValueError: of an earlier start",
         *frames,
         "NotImplementedError: not today",
         "INFO 2026-12-01 03:01:12 [utils] shutdown",
@@ -265,34 +267,14 @@ def test_the_end_of_a_log_names_the_reason(tmp_path):
         "(APIServer pid=8) INFO 11-30 12:20:31 [a.py:9] bye",
     ]
     log.write_text("\n".join(lines))
-    assert last_lines(log, begin=len(lines[0]) + 1) == (
+    (note,) = with_log(ModelError("."), log).__notes__
+    assert note.splitlines()[1:] == [
         "NotImplementedError: not today",
         f"{prefix}Exception: see above",
         "  Value error, User-specified max_model_len (9) is greater",
-    )
-    assert last_lines(tmp_path / "none") == ()
+    ]
+    assert not hasattr(with_log(ModelError("."), tmp_path / "none"), "__notes__")
 
 
-def test_a_server_with_a_key_is_asked_with_it_and_watched(tmp_path):
-    port = free_port()
-    group = ServerGroup(tmp_path, os.environ)
-    others = psutil.Process().children()
-    try:
-        assert group.start("small", program(LISTENS, port, key="k-1"), 60, looks(1000))
-        (child,) = [one for one in psutil.Process().children() if one not in others]
-        child.send_signal(signal.SIGKILL)
-        with pytest.raises(
-            ServerEndedError, match=r"small model's server ended: .* was killed from"
-        ):
-            group.watch(lambda: False)
-    finally:
-        group.end(patient=lambda: True)
-
-
-def test_a_port_that_was_taken_meanwhile_is_found_before_the_start(tmp_path):
-    servers = ServerGroup(tmp_path, {})
-    with somebody_else(SERVES) as port:
-        with pytest.raises(PortError, match=f"port {port} "):
-            servers.start("small", program(SLEEPS, port), 60, looks(3))
-        assert not list(tmp_path.iterdir())
-    check_port("127.0.0.1", port)
+def test_a_free_port_is_found_free():
+    check_port("127.0.0.1", free_port())
