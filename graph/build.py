@@ -48,6 +48,7 @@ def create_mai(
     timeout: float | None = None,
     allow_fetch: bool = False,
     require_images: bool = True,
+    stream_tokens: bool = True,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: CallCache | None = None,
@@ -78,12 +79,17 @@ def create_mai(
             the small model. A run's context can ask for sparse transfer too, so it may be given
             with any `transfer`.
         review: Human review where the answers still differ after the reasoning: the run is
-            interrupted, and resumed with the answer (`Command(resume="4")`) or with an empty text
-            to continue with the transfer. It needs a checkpointer, here or in a parent.
+            interrupted with LangChain's human-in-the-loop request, and resumed with a decision
+            (`Command(resume={"decisions": [{"type": "approve"}]})`), with the answer
+            (`Command(resume="4")`), or with an empty text to continue with the transfer. It needs
+            a checkpointer, here or in a parent.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images may be fetched.
         require_images: Whether a question without an image is refused with a `MAIInputError`. If
             not, the models answer from the text, and `images` of each call says 0.
+        stream_tokens: Whether `stream_mode="messages"` shows what the models generate, named
+            "small" and "large", besides the answer. Chat pages show it as messages that vanish
+            when the answer comes.
         checkpointer: As for any graph; None inherits a parent graph's.
         store: As for any graph.
         cache: Stores model calls; an equal one (same model, prompt, images and settings) is not
@@ -116,7 +122,7 @@ def create_mai(
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))
     add(graph, agent_node("small_reasoning", agents["small"], "reason", cache))
-    add(graph, verification("reasoning", verifier, cache))
+    add(graph, verification("reasoning", verifier, cache, reviewed=review))
     add(graph, reasoning_transfer("small", option, cache))
     add(graph, respond(name))
 
@@ -134,7 +140,8 @@ def create_mai(
         graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
     graph.add_edge("reasoning_transfer", "respond")
     graph.add_edge("respond", END)
-    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+    compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    return compiled if stream_tokens else compiled.with_config(tags=["nostream"])
 
 
 def new_graph() -> StateGraph[RunState, MAIContext, MAIInput, MAIOutput]:

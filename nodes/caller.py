@@ -15,9 +15,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables import (
     Runnable,
     RunnableBinding,
@@ -25,7 +27,7 @@ from langchain_core.runnables import (
     RunnableWithFallbacks,
 )
 from langchain_core.runnables.base import RunnableBindingBase
-from langgraph.config import get_stream_writer
+from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from langgraph.types import RetryPolicy
@@ -263,8 +265,11 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        if not all(getattr(one, "loaded", True) for one in chat_models(model)):
+            emit({"event": "loading", "role": request.role})
         config: RunnableConfig = {
             **self.config,
+            "callbacks": _named_by(request.role, self.config.get("callbacks")),
             "tags": [*(self.config.get("tags") or ()), f"mai:{request.role}"],
             "metadata": {
                 **(self.config.get("metadata") or {}),
@@ -349,9 +354,43 @@ class Node(Runnable[RunState, Update]):
         return await self.steps(input, Caller(config or {}, self.cache, in_loop=True))
 
 
+class _Namer(BaseCallbackHandler):
+    """Names what a model generates by its role, for whoever watches its tokens."""
+
+    run_inline = True  # with the handlers that pass tokens on, and before them
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    @override
+    def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:
+        if isinstance(chunk, ChatGenerationChunk):
+            chunk.message.name = self.role
+
+    @override
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        for generation in response.generations[0]:
+            if isinstance(generation, ChatGeneration):
+                generation.message.name = self.role
+
+
+def _named_by(role: Role, callbacks: Any) -> Any:
+    """Return callbacks of which the first names messages by the role."""
+    if not isinstance(callbacks, BaseCallbackManager):
+        return [_Namer(role), *(callbacks or [])]
+    named = callbacks.copy()
+    named.handlers.insert(0, _Namer(role))
+    named.inheritable_handlers.insert(0, _Namer(role))
+    return named
+
+
 def emit(event: dict[str, Any]) -> None:
-    """Send an event to whoever watches the run with `stream_mode="custom"`."""
-    get_stream_writer()(event)
+    """Send an event to whoever watches the run with `stream_mode="custom"`.
+
+    Inside a tool, it holds the call's `tool_call_id`.
+    """
+    called = (get_config().get("metadata") or {}).get("tool_call_id")
+    get_stream_writer()({**event, "tool_call_id": called} if called else event)
 
 
 def one_line(error: object) -> str:

@@ -7,6 +7,7 @@ there, and answer the next question.
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast, get_args
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import get_runtime
@@ -78,8 +79,13 @@ def prepare(
         task, data = await caller.run(_read, state, allow_fetch, require_images, nested)
         if settings:
             task["settings"] = settings
-        written = {key: None for key in _WRITTEN if state.get(key) is not None}
-        return {**written, "task": task, **({"image_data": data} if data else {})}
+        written: Update = {key: None for key in _WRITTEN if state.get(key) is not None}
+        if data:
+            written["image_data"] = data
+        if (asked := state.get("question")) is not None:
+            # A thread's history holds it too; as a dict, for a stream of messages to leave it out.
+            written["messages"] = [{"role": "user", "content": asked, "id": str(uuid4())}]
+        return {**written, "task": task}
 
     return Node("prepare", steps)
 
@@ -167,9 +173,7 @@ def _images(
     messages = list(state.get("messages") or [])
     given: Any = state.get("images")
     rows = given if isinstance(given, list | tuple) else [given]
-    images = [
-        row for row in rows if not (row is None or (isinstance(row, str) and not row))
-    ]  # a form's empty rows
+    images = _filled(rows)
     own = turn_images(turn)
     data: dict[str, str] = {}
     references: list[ImageReference] = []
@@ -267,9 +271,7 @@ def _checked_choices(choices: Any) -> list[str]:
         return []
     if isinstance(choices, str) or not isinstance(choices, Sequence):
         raise MAIInputError(f"`choices` must be a list of texts, not {_kind(choices)}.")
-    choices = [
-        choice for choice in choices if not (isinstance(choice, str) and not choice)
-    ]  # a form's empty rows
+    choices = _filled(choices)
     for choice in choices:
         if not isinstance(choice, str) or not choice.strip():
             raise MAIInputError(f"Every choice must be a text that is not empty, not {choice!r}.")

@@ -1,7 +1,7 @@
 """The last node: which answer stands, how far the run went, and what it cost."""
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage
@@ -9,8 +9,9 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
-from .model_call import plain_value, read_answer
+from .model_call import plain_value, read_answer, whole_reasoning
 from .state import CallKey, Fallback, MAIError, ModelCall, Route, RunState, Selection, Task, Value
+from .verification import REVIEW_ID, disagreement
 
 Calls = Mapping[CallKey, ModelCall]
 
@@ -41,15 +42,17 @@ def respond(name: str) -> Node:
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
+        content = _content(state, answer)
         message = AIMessage(
-            content=answer,
-            id=str(uuid4()),
+            content=content,
+            id=_message_id(state),
             name=name,
             usage_metadata=_usage(list(calls.values())),
             response_metadata={
                 "route": route,
                 "fallback": fallback,
                 "images": [image["reference"] for image in state["task"]["images"]],
+                **({} if isinstance(content, str) else {"output_version": "v1"}),
             },
         )
         return {
@@ -63,6 +66,28 @@ def respond(name: str) -> Node:
         }
 
     return Node("respond", answer)
+
+
+def _content(state: RunState, answer: str) -> str | list[str | dict[Any, Any]]:
+    """Return the answer, after the small agent's reasoning in LangChain's standard block."""
+    task, small, large = state["task"], state.get("small_direct"), state.get("large_direct")
+    shown = task.get("settings", {}).get("show_disagreement")
+    if shown and state.get("direct_verdict") == "disagree":
+        answer = f"{answer}\n\n{disagreement(small, large)}"
+    reasoned = state.get("small_reason")
+    if reasoned is None or not whole_reasoning(reasoned):
+        return answer
+    return [
+        {"type": "reasoning", "reasoning": whole_reasoning(reasoned)},
+        {"type": "text", "text": answer},
+    ]
+
+
+def _message_id(state: RunState) -> str:
+    """Return a new id, or that of the message which told of the review."""
+    messages = state.get("messages")
+    last = str(messages[-1].id) if messages else ""
+    return last if last.startswith(REVIEW_ID) else str(uuid4())
 
 
 def _calls(state: RunState) -> Calls:

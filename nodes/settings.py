@@ -46,6 +46,8 @@ class MAIContext(BaseModel):
     """Limit on a reasoning, in tokens."""
     max_tokens_transfer: int | None = Field(None, gt=0, le=_MOST, examples=[64])
     """Limit on the answer after a transferred reasoning, in tokens."""
+    show_disagreement: bool | None = None
+    """Whether the answering message says so where the models' direct answers differ."""
     free_text_overlap: float | None = Field(None, ge=0, le=1, examples=[0.6])
     """Share of common words from which two free texts can agree, 0 to 1; for the default verifier
     and the rules of a `Judge`."""

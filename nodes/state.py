@@ -6,7 +6,7 @@ key of its own, and `respond` puts the calls into one list.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import DeltaChannel, EphemeralValue, UntrackedValue
@@ -225,11 +225,8 @@ class MAIInput(TypedDict, total=False):
         ),
     ]
     answer_type: Annotated[
-        str,
-        Field(
-            description="What kind of answer is expected; auto finds out.",
-            examples=["auto", *get_args(AnswerType)],
-        ),
+        AnswerType | Literal["auto"],
+        Field(description="What kind of answer is expected; auto finds out."),
     ]
 
 
@@ -239,8 +236,10 @@ class MAIOutput(TypedDict):
     Attributes:
         answer: The answer, as people write it.
         value: The same as a typed value, see `Value`; None if the text could not be read.
-        messages: The conversation with one new AIMessage, the answer; its usage is the sum over
-            all calls, the prompts read for a `Selection` included.
+        messages: The conversation with the answer, an AIMessage, and before it what was asked by
+            `question`. It holds the small agent's reasoning as a `reasoning` block, if there is
+            one, and `route`, `fallback`, `confidence` and `images` in `response_metadata`; its
+            usage is the sum over all calls, the prompts read for a `Selection` included.
         route: How far the run went: the direct answers agreed, the small agent reasoned, or its
             reasoning was transferred.
         fallback: What answered where the step that should have answered could not: the key of
@@ -277,7 +276,7 @@ class MAIState(_Answered, total=False):
     question: Annotated[str, UntrackedValue]
     images: Annotated[list[str], UntrackedValue]
     choices: Annotated[list[str], UntrackedValue]
-    answer_type: Annotated[str, UntrackedValue]
+    answer_type: Annotated[AnswerType | Literal["auto"], UntrackedValue]
 
 
 class RunState(_Answered, total=False):
@@ -291,7 +290,7 @@ class RunState(_Answered, total=False):
     question: Annotated[str, EphemeralValue]
     images: Annotated[list[str], InputImages(_newest)]
     choices: Annotated[list[str], EphemeralValue]
-    answer_type: Annotated[str, EphemeralValue]
+    answer_type: Annotated[AnswerType | Literal["auto"], EphemeralValue]
 
     task: Task
     image_data: Annotated[dict[str, str], DeltaChannel(_newest)]
