@@ -11,6 +11,7 @@ from typing_extensions import TypedDict, Unpack
 
 from ..answers import agree
 from ..configs import ConfigError, PromptsConfig
+from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import ChatModel, Node
 from ..nodes.model_call import Agent, ReadingStyle, agent_node, why_no_draft, with_draft
@@ -63,6 +64,7 @@ class StrategyOptions(TypedDict, total=False):
     selector: AttentionModel | None
     timeout: float | None
     allow_fetch: bool
+    image_root: str | Path | None
     require_images: bool
     checkpointer: Checkpointer
     store: BaseStore | None
@@ -96,10 +98,13 @@ def create_strategy(
         raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
     if name == "mai":
         return create_mai(small, large, **options)
-    allow_fetch, cache = options.get("allow_fetch", False), options.get("cache")
+    access = ImageAccess(
+        allow_fetch=options.get("allow_fetch", False), image_root=options.get("image_root")
+    )
+    cache = options.get("cache")
     transfer, selector = options.get("transfer", "full"), options.get("selector")
     prompts, timeout = options.get("prompts", "default"), options.get("timeout")
-    agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
+    agents = read_agents(small, large, prompts, timeout, access, cache)
     check_verifier(options.get("verifier") or agree)
     check_transfer(transfer, selector)
     source, reader = _TRANSFERS.get(name, (None, None))
@@ -108,9 +113,9 @@ def create_strategy(
     )
     nodes = [
         prepare(
-            allow_fetch=allow_fetch,
+            access,
+            option.check_settings if option else None,
             require_images=options.get("require_images", True),
-            check_settings=option.check_settings if option else None,
         ),
         _reader(name, source, agents, cache),
     ]

@@ -5,17 +5,22 @@ node also resets every key of the former run: on a thread with a checkpointer th
 there, and answer the next question.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import get_runtime
 from PIL import Image
+from typing_extensions import Unpack
 
 from ..answers import AnswerType, infer_answer_type, split_choices
 from ..models.images import (
+    MAX_IMAGES,
+    MAX_RUN_PIXELS,
     DecodedImage,
+    ImageAccess,
     ImageError,
     block_image,
     cached_image,
@@ -54,17 +59,17 @@ _WRITTEN: tuple[str, ...] = (
 
 
 def prepare(
-    *,
-    allow_fetch: bool = False,
-    require_images: bool = True,
+    access: ImageAccess,
     check_settings: Callable[[dict[str, Any]], None] | None = None,
+    *,
+    require_images: bool = True,
 ) -> Node:
     """Make the node. It also reads the run's context, and puts its settings into the task.
 
     Args:
-        allow_fetch: Whether http(s) images may be fetched.
-        require_images: Whether a question without an image is refused.
+        access: From where images may be read.
         check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
+        require_images: Whether a question without an image is refused.
     """
 
     async def steps(state: RunState, caller: Caller) -> Update:
@@ -76,7 +81,13 @@ def prepare(
             check_settings(settings)
         place = caller.config.get("configurable", {}).get("checkpoint_ns", "")
         nested = NS_SEP in place  # below a node of a parent graph
-        task, data = await caller.run(_read, state, allow_fetch, require_images, nested)
+        task, data = await caller.run(_read, state, access, nested)
+        if require_images and not task["images"]:
+            raise MAIInputError(
+                "There is no image in this conversation: send one with the question, as `images` "
+                "(paths, URLs or data URIs) or inside a message. Only a graph made with "
+                "`require_images=False` answers without."
+            )
         if settings:
             task["settings"] = settings
         written: Update = {key: None for key in _WRITTEN if state.get(key) is not None}
@@ -87,10 +98,11 @@ def prepare(
             written["messages"] = [{"role": "user", "content": asked, "id": str(uuid4())}]
         return {**written, "task": task}
 
-    return Node("prepare", steps)
+    # It reads input alone, and checks that itself.
+    return Node("prepare", steps, check=lambda _: None)
 
 
-def read_task(state: RunState, *, allow_fetch: bool = False) -> Task:
+def read_task(state: RunState, **access: Unpack[ImageAccess]) -> Task:
     """Read the question and its images, from `question` and `images` or from the messages.
 
     A `question` goes before what a person's last messages ask, and `images` before those in
@@ -99,30 +111,29 @@ def read_task(state: RunState, *, allow_fetch: bool = False) -> Task:
     Raises:
         MAIInputError: No question, or something about the input that a person must change.
     """
-    return _read(state, allow_fetch)[0]
+    return _read(state, access)[0]
 
 
-def read_images(
-    task: Task, state: RunState | None = None, *, allow_fetch: bool = False
-) -> list[DecodedImage]:
+def read_images(task: Task, state: RunState, access: ImageAccess) -> list[DecodedImage]:
     """Return a task's images: decoded already, or read again where they came from.
 
     Args:
         task: What `read_task` returned.
         state: The run's state, for images inside it.
-        allow_fetch: Whether http(s) images may be fetched.
+        access: From where images may be read.
 
     Raises:
         ImageError: An image is gone, or is another one by now.
     """
-    return [
-        cached_image(image["digest"]) or _encoded(_read_again(image, state or {}, allow_fetch))
+    found = (
+        (cached_image(image["digest"]) or _encoded(_read_again(image, state, access)), None)
         for image in task["images"]
-    ]
+    )
+    return [image for image, _ in _within_limits(found)]
 
 
 def _read(
-    state: RunState, allow_fetch: bool, require_images: bool = False, nested: bool = False
+    state: RunState, access: ImageAccess, nested: bool = False
 ) -> tuple[Task, dict[str, str]]:
     """Return the task, and the images that came as data, by digest."""
     messages = list(state.get("messages") or [])
@@ -131,13 +142,7 @@ def _read(
     turn = question_turn(messages if given is None else messages[-1:])
     question = _question(given, turn)
     question, choices, answer_type = _choices_and_type(state, question)
-    references, data = _images(state, turn, allow_fetch, nested)
-    if require_images and not references:
-        raise MAIInputError(
-            "There is no image in this conversation: send one with the question, as `images` "
-            "(paths, URLs or data URIs) or inside a message. Only a graph made with "
-            "`require_images=False` answers without."
-        )
+    references, data = _images(state, turn, access, nested)
     task: Task = {
         "question": question,
         "images": references,
@@ -163,7 +168,7 @@ def _question(given: Any, turn: Sequence[BaseMessage]) -> str:
 
 
 def _images(
-    state: RunState, turn: Sequence[BaseMessage], allow_fetch: bool, nested: bool
+    state: RunState, turn: Sequence[BaseMessage], access: ImageAccess, nested: bool
 ) -> tuple[list[ImageReference], dict[str, str]]:
     """Return the images that a question is about: its own, or the latest of the conversation.
 
@@ -171,40 +176,62 @@ def _images(
     given: there, those of the question's message and those sent since go before them.
     """
     messages = list(state.get("messages") or [])
-    given: Any = state.get("images")
-    rows = given if isinstance(given, list | tuple) else [given]
-    images = _filled(rows)
+    rows: Any = state.get("images")
+    given = _filled(rows if isinstance(rows, list | tuple) else [rows])
     own = turn_images(turn)
+    if not given or (nested and own):
+        return _references(_shown(own or latest_images(messages), access))
+    references, data = _references(_given_image(image, access) for image in given)
+    later = later_images(messages, [one["reference"] for one in references]) if nested else []
+    return _references(_shown(later, access)) if later else (references, data)
+
+
+def _references(
+    images: Iterable[tuple[DecodedImage, str | None]],
+) -> tuple[list[ImageReference], dict[str, str]]:
+    """Name each image by where it is read again, or by its content; return that of the latter."""
     data: dict[str, str] = {}
     references: list[ImageReference] = []
     try:
-        if not images or (nested and own):
-            return _shown(own or latest_images(messages), allow_fetch), data
-        for image in images:
-            decoded, reference = _given_image(image, allow_fetch)
+        for decoded, reference in _within_limits(images):
             if reference is None:
-                reference = f"input:{decoded.digest}"
                 data[decoded.digest] = decoded.base64
-            references.append({"reference": reference, "digest": decoded.digest})
-        used = [image["reference"] for image in references]
-        if nested and (later := later_images(messages, used)):
-            return _shown(later, allow_fetch), {}
+            named = reference or f"input:{decoded.digest}"
+            references.append({"reference": named, "digest": decoded.digest})
     except ImageError as error:
         raise MAIInputError(str(error)) from error
+    except MemoryError as error:
+        raise MAIInputError("There is not enough memory for these images.") from error
     return references, data
 
 
-def _shown(images: Sequence[ShownImage], allow_fetch: bool) -> list[ImageReference]:
-    return [
-        {
-            "reference": image.reference,
-            "digest": _encoded(block_image(image.block, allow_fetch=allow_fetch)).digest,
-        }
-        for image in images
-    ]
+def _within_limits(
+    images: Iterable[tuple[DecodedImage, str | None]],
+) -> Iterator[tuple[DecodedImage, str | None]]:
+    """Yield images as long as a model can be given them together.
+
+    Raises:
+        ImageError: They are too many, or have too many pixels.
+    """
+    pixels = 0
+    for number, (decoded, reference) in enumerate(images):
+        pixels += decoded.image.width * decoded.image.height
+        if pixels > MAX_RUN_PIXELS or number == MAX_IMAGES:
+            raise ImageError(
+                f"These are too many images: a question takes {MAX_IMAGES}, of "
+                f"{MAX_RUN_PIXELS // 1_000_000} million pixels together; scale them down."
+            )
+        yield decoded, reference
 
 
-def _given_image(image: Any, allow_fetch: bool) -> tuple[DecodedImage, str | None]:
+def _shown(
+    images: Iterable[ShownImage], access: ImageAccess
+) -> Iterator[tuple[DecodedImage, str | None]]:
+    for image in images:
+        yield _encoded(block_image(image.block, **access)), image.reference
+
+
+def _given_image(image: Any, access: ImageAccess) -> tuple[DecodedImage, str | None]:
     """Return an image of `images` with its absolute path or URL; with None where it is data."""
     if isinstance(image, bytes | bytearray | memoryview):
         image = bytes(image)
@@ -213,7 +240,7 @@ def _given_image(image: Any, allow_fetch: bool) -> tuple[DecodedImage, str | Non
     if isinstance(image, str) and image[:5].lower() == "data:":
         return _encoded(load_image(image)), None
     reference = image_reference(image, "")  # of a path or URL: no file is written
-    return _encoded(load_image(reference, allow_fetch=allow_fetch)), reference
+    return _encoded(load_image(os.fspath(image), **access)), reference
 
 
 def _encoded(image: DecodedImage) -> DecodedImage:
@@ -222,17 +249,17 @@ def _encoded(image: DecodedImage) -> DecodedImage:
     return image
 
 
-def _read_again(image: ImageReference, state: RunState, allow_fetch: bool) -> DecodedImage:
+def _read_again(image: ImageReference, state: RunState, access: ImageAccess) -> DecodedImage:
     """Read an image that is decoded no more, or was decoded in another process."""
     kind, _, name = image["reference"].partition(":")
     if kind == "input":
         data = (state.get("image_data") or {}).get(image["digest"])
         decoded = block_image({"type": "image", "base64": data}) if data else None
     elif kind == "message":
-        block = _message_block(state, *name.rsplit("/", 1))
-        decoded = block_image(block, allow_fetch=allow_fetch) if block else None
+        block = _message_block(state, *name.rpartition("/")[::2])
+        decoded = block_image(block, **access) if block else None
     else:
-        decoded = load_image(image["reference"], allow_fetch=allow_fetch)
+        decoded = load_image(image["reference"], **access)
         if decoded.digest != image["digest"]:
             raise ImageError(
                 f"The image {describe(image['reference'])} was changed while the run was under "
@@ -247,8 +274,8 @@ def _read_again(image: ImageReference, state: RunState, allow_fetch: bool) -> De
 
 def _message_block(state: RunState, identifier: str, index: str) -> Any:
     for message in state.get("messages") or []:
-        if message.id == identifier and len(message.content) > int(index):
-            return message.content[int(index)]
+        if message.id == identifier and index.isdecimal():
+            return next(iter(message.content[int(index) :]), None)
     return None
 
 
