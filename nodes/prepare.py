@@ -188,10 +188,9 @@ def _images(
     state: RunState, message: HumanMessage | None, allow_fetch: bool
 ) -> tuple[list[ImageReference], dict[str, str]]:
     given: Any = state.get("images")
-    several = given if isinstance(given, list | tuple) else [given]
-    images = [
-        image for image in several if image is not None and image != ""
-    ]  # a form's empty rows
+    several = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    # A form's empty rows are none.
+    images = [image for image in several if not isinstance(image, str) or image.strip()]
     data: dict[str, str] = {}
     try:
         if not images:

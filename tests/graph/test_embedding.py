@@ -38,7 +38,7 @@ def mai(route="reasoned", **options):
 def test_as_a_node_it_fills_the_shared_keys():
     result = parent_of(mai()).invoke(QUESTION)
     assert (result["answer"], result["route"]) == ("yes", "reasoned")
-    assert [message.type for message in result["messages"]] == ["ai"]
+    assert [message.type for message in result["messages"]] == ["human", "ai"]
 
 
 def test_keys_with_a_reducer_are_not_doubled():
