@@ -5,7 +5,7 @@ import os
 import reprlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +24,6 @@ from .schemas import (
 )
 
 _HERE = Path(__file__).parent
-
-
 _Config = TypeVar("_Config", bound=Frozen)
 
 
@@ -132,14 +130,10 @@ def _first_problem(error: ValidationError) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if not key:  # about several keys at once; the message names them
         return f"{message}."
-    if _may_hold_a_secret(str(problem["loc"][-1]), problem["input"]):
+    # A key, or an address with a password, may have been written there.
+    if problem["loc"][-1] in {"base_url", "api_key_env"} or "@" in str(problem["input"]):
         return f"{key!r}: {message}."
     return f"{key!r}: {message} (it is {_shown(problem['input'])})."
-
-
-def _may_hold_a_secret(key: str, value: object) -> bool:
-    """Whether a key, or an address with a password, may have been written there."""
-    return key in {"base_url", "api_key_env"} or "@" in str(value)
 
 
 def _what_instead(name: str) -> str:
@@ -159,18 +153,10 @@ def _shown(value: object) -> str:
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """`yaml.SafeLoader` that refuses a repeated key.
-
-    Merges (`<<`) still let a mapping override what it takes over: keys are looked at as they are
-    written, before merges.
-    """
+    """`yaml.SafeLoader` that refuses a repeated key; merges (`<<`) may still be overridden."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Read a mapping.
-
-        Raises:
-            yaml.MarkedYAMLError: A key is given twice.
-        """
+        """Read a mapping; raise yaml.MarkedYAMLError if a key is given twice."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
@@ -183,18 +169,11 @@ class UniqueKeyLoader(yaml.SafeLoader):
         return node
 
 
-_PROBE = bytes(4096)
-
-
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file, in a folder that is made if needed.
+    """Write a file, text as UTF-8, in a folder that is made if needed.
 
     Whoever is killed meanwhile, or runs out of disk, leaves the file as it was before; none ever
     sees half of it.
-
-    Args:
-        path: The file.
-        content: Bytes, or a text that is written as UTF-8.
 
     Raises:
         ConfigError: It cannot be written; says why.
@@ -222,17 +201,13 @@ def check_folder(folder: Path) -> None:
         if not there.is_dir():
             raise NotADirectoryError(0, f"{there} is a file")
         with tempfile.TemporaryFile(dir=there) as probe:
-            probe.write(_PROBE)
+            probe.write(bytes(4096))
             probe.flush()
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say of what fails inside that a file or folder cannot be written, and why.
-
-    Raises:
-        ConfigError: Something failed.
-    """
+    """Raise a ConfigError for an OSError inside: a file or folder cannot be written, and why."""
     try:
         yield
     except OSError as error:
@@ -244,17 +219,17 @@ def writing(path: Path) -> Iterator[None]:
 
 def existing_file(name: str | Path) -> Path | None:
     """Return the file of this name; None if there is none or no such name can be."""
-    return _existing(name, Path.is_file)
+    return path if (path := _existing(name)) and path.is_file() else None
 
 
 def existing_folder(name: str | Path) -> Path | None:
     """Return the folder of this name; None if there is none or no such name can be."""
-    return _existing(name, Path.is_dir)
+    return path if (path := _existing(name)) and path.is_dir() else None
 
 
-def _existing(name: str | Path, is_there: Callable[[Path], bool]) -> Path | None:
+def _existing(name: str | Path) -> Path | None:
     try:
         path = Path(name).expanduser()
-        return path if is_there(path) else None
+        return path if path.exists() else None
     except (OSError, RuntimeError, ValueError):  # too long, ~ of nobody, a null byte, a surrogate
         return None

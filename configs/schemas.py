@@ -1,5 +1,6 @@
 """What a user sets, as frozen pydantic models: pairs of models, prompt styles, sparse transfer."""
 
+import re
 from string import Formatter
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -39,63 +40,43 @@ class Frozen(BaseModel):
 
 
 def refuse_bool(value: object) -> object:
-    """Return the input unless it is true or false, which would be read as 1 or 0.
-
-    For a pydantic validator that runs before the field's own.
-
-    Raises:
-        ValueError: It is true or false.
-    """
+    """Raise a ValueError for true and false, which pydantic would read as 1 and 0."""
     if isinstance(value, bool):
         raise ValueError("must be a number, not true or false")
     return value
 
 
 def server_address(text: str) -> str:
-    """Check an address and write it in the one form that it is compared in.
-
-    Args:
-        text: An http(s) URL of a host, perhaps with a port and a path.
-
-    Returns:
-        The address, without surrounding spaces and slashes at its end.
+    """Return an http(s) URL of a host in one form: no surrounding spaces, no slashes at its end.
 
     Raises:
-        ValueError: It is no such URL. The message starts with a verb and does not repeat the
-            address, which may hold a secret.
+        ValueError: It is no such URL, or holds a query. The message starts with a verb and does not
+            repeat the address, which may hold a secret.
     """
     text = text.strip()
-    if any(not letter.isprintable() or letter.isspace() for letter in text):
-        raise ValueError("must hold no spaces or control characters")
+    no_url = f"must be an http(s) URL, such as {EXAMPLE_ADDRESS}"
     try:
         parts = urlsplit(text)
-        host = parts.hostname
+        host = parts.hostname or ""
     except ValueError as error:  # brackets of an IPv6 address that do not match
-        raise ValueError(f"must be an http(s) URL, such as {EXAMPLE_ADDRESS}") from error
-    if "@" in parts.netloc:
-        raise ValueError("must hold no user or password; put the key into the environment")
-    if parts.scheme not in {"http", "https"} or not host:
-        raise ValueError(f"must be an http(s) URL, such as {EXAMPLE_ADDRESS}")
-    if "?" in text or "#" in text:
-        raise ValueError("must end with its path: no query and no fragment after it")
-    _check_host(host)
-    _check_port(parts.netloc)
-    return parts.geturl().rstrip("/")
-
-
-def _check_host(host: str) -> None:
+        raise ValueError(no_url) from error
+    _, colon, port = parts.netloc.rpartition("]")[2].partition(":")
+    problems = {
+        "must hold no spaces or control characters": not text.isprintable() or " " in text,
+        "must hold no user or password; put the key into the environment": "@" in parts.netloc,
+        no_url: parts.scheme not in {"http", "https"} or not host,
+        "must end with its path: no query and no fragment after it": {"?", "#"} & set(text),
+        "must have a port from 1 to 65535 after the colon, or no colon": colon
+        and not (re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536),
+    }
+    for problem, found in problems.items():
+        if found:
+            raise ValueError(problem)
     try:
         host.encode("idna")
     except UnicodeError as error:
         raise ValueError("must name a host that can exist; correct its name") from error
-
-
-def _check_port(netloc: str) -> None:
-    after_host = netloc.rpartition("]")[2].partition(":")
-    port = after_host[2]
-    digits = port.isascii() and port.isdigit() and len(port) < 6
-    if after_host[1] and not (digits and 0 < int(port) < 65536):
-        raise ValueError("must have a port from 1 to 65535 after the colon, or no colon")
+    return parts.geturl().rstrip("/")
 
 
 class SparseTransfer(Frozen):
@@ -314,33 +295,25 @@ class PairConfig(Frozen):
                 raise ValueError(
                     f"the backend server needs {role}.base_url, such as {EXAMPLE_ADDRESS}"
                 )
-        self._check_selector()
-        shared = [role for role in ("small", "large") if self.backend_of(role) == "vllm"]
-        if len(shared) == 2 and self.on_one_device:
-            total = self.memory_of("small") + self.memory_of("large")
-            if total > 1:
-                raise ValueError(
-                    f"small.memory and large.memory are shares of one GPU and add up to {total:g}; "
-                    "they must not exceed 1"
-                )
-        return self
-
-    def _check_selector(self) -> None:
-        """Refuse a selector that gives no attention.
-
-        Raises:
-            ValueError: It does not run on transformers.
-        """
-        if self.selector == "small" and self.backend_of("small") != "transformers":
+        selector = self.selector
+        if selector == "small" and self.backend_of("small") != "transformers":
             raise ValueError(
                 f"selector: small needs a small model that runs on transformers, not on "
                 f"{self.backend_of('small')}; name a model of its own for selector"
             )
-        if isinstance(self.selector, ModelConfig) and self.selector.backend in {"vllm", "server"}:
+        if isinstance(selector, ModelConfig) and selector.backend in {"vllm", "server"}:
             raise ValueError(
-                f"the selector runs on transformers, for {self.selector.backend} gives no "
-                "attention; remove selector.backend"
+                f"the selector runs on transformers, for {selector.backend} gives no attention; "
+                "remove selector.backend"
             )
+        total = self.memory_of("small") + self.memory_of("large")
+        on_vllm = {self.backend_of("small"), self.backend_of("large")} == {"vllm"}
+        if on_vllm and self.on_one_device and total > 1:
+            raise ValueError(
+                f"small.memory and large.memory are shares of one GPU and add up to {total:g}; "
+                "they must not exceed 1"
+            )
+        return self
 
     @property
     def on_one_device(self) -> bool:

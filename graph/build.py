@@ -9,6 +9,7 @@ from langgraph.types import Checkpointer
 
 from ..answers import agree
 from ..configs import ConfigError, PromptsConfig, load_prompts
+from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import MODEL_RETRY, ChatModel, Node
 from ..nodes.model_call import Agent, agent_node, check_chat_model, check_timeout
@@ -48,6 +49,7 @@ def create_mai(
     timeout: float | None = None,
     allow_fetch: bool = False,
     stream_tokens: bool = True,
+    image_root: str | Path | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: CallCache | None = None,
@@ -83,7 +85,9 @@ def create_mai(
             (`Command(resume="4")`), or with an empty text to continue with the transfer. It needs
             a checkpointer, here or in a parent.
         timeout: Seconds that one model call may take; None for no limit.
-        allow_fetch: Whether http(s) images may be fetched.
+        allow_fetch: Whether http(s) images of the public internet may be fetched.
+        image_root: Only image files below this folder may be read, whoever names them; None for
+            any, which suits questions of one's own program. Whoever serves the graph sets it.
         stream_tokens: Whether `stream_mode="messages"` shows what the models generate, named
             "small" and "large", besides the answer. Chat pages show it as messages that vanish
             when the answer comes.
@@ -103,13 +107,14 @@ def create_mai(
         ConfigError: Unknown prompts, a string model without langchain, sparse transfer without a
             model that gives attention, or a value of a kind that the option does not take.
     """
-    agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
+    access = ImageAccess(allow_fetch=allow_fetch, image_root=image_root)
+    agents = read_agents(small, large, prompts, timeout, access, cache)
     verifier = agree if verifier is None else verifier
     check_verifier(verifier)
     option = TransferOption.read(transfer, selector, reader=agents["large"], small=agents["small"])
 
     graph = new_graph()
-    add(graph, prepare(allow_fetch=allow_fetch, check_settings=option.check_settings))
+    add(graph, prepare(access, option.check_settings))
     add(graph, agent_node("small_agent", agents["small"], "direct", cache))
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))
@@ -153,7 +158,7 @@ def read_agents(
     large: ChatModel | str,
     prompts: PromptsConfig | str | Path,
     timeout: float | None,
-    allow_fetch: bool,
+    access: ImageAccess,
     cache: CallCache | None,
 ) -> dict[str, Agent]:
     """Check these options of `create_mai`, and return the agents by role."""
@@ -169,8 +174,8 @@ def read_agents(
         )
     texts = prompts if isinstance(prompts, PromptsConfig) else load_prompts(prompts)
     return {
-        "small": Agent("small", _chat_model(small, "small"), texts, timeout, allow_fetch),
-        "large": Agent("large", _chat_model(large, "large"), texts, timeout, allow_fetch),
+        "small": Agent("small", _chat_model(small, "small"), texts, timeout, access),
+        "large": Agent("large", _chat_model(large, "large"), texts, timeout, access),
     }
 
 

@@ -1,11 +1,11 @@
 """What some chat models can do beyond chatting; nodes check for it here, not for classes."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, TypedDict, Unpack, runtime_checkable
 
 from langchain_core.messages import BaseMessage
 
-from .attention import Attention
+from .attention import Attention, Layers
 
 
 @runtime_checkable
@@ -13,6 +13,24 @@ class SupportsTimeout(Protocol):
     """A model whose calls take `timeout=` in seconds, and really stop computing when it is over."""
 
     supports_timeout: ClassVar[bool]
+
+
+class AttentionOptions(TypedDict, total=False):
+    """What is read of an attention pass.
+
+    Attributes:
+        layers: Which layers, 1 for the first; "all"; None, the default, for the one at the depth of
+            layer 22 of 36.
+        query: Whose attention, counted from the prompt's end; it must lie behind the span. -1 by
+            default.
+        heads: Whether the weights of single heads are wanted too.
+        timeout: Seconds that the pass may take, waiting included; loading does not count.
+    """
+
+    layers: Layers
+    query: int
+    heads: bool
+    timeout: float | None
 
 
 @runtime_checkable
@@ -26,22 +44,14 @@ class SupportsAttention(Protocol):
         self,
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
-        *,
-        layers: Sequence[int] | Literal["all"] | None = None,
-        query: int = -1,
-        heads: bool = False,
-        timeout: float | None = None,
+        **options: Unpack[AttentionOptions],
     ) -> Attention:
         """Run the prompt as far as the highest wanted layer, and read the attention on a span.
 
         Args:
             messages: The prompt, as for a call.
             span: The span, in characters of the last message's text (its text blocks joined).
-            layers: Which layers, 1 for the first; "all"; None for the one at the depth of layer 22
-                of 36.
-            query: Whose attention, counted from the prompt's end; it must lie behind the span.
-            heads: Whether the weights of single heads are wanted too.
-            timeout: Seconds that the pass may take, waiting included; loading does not count.
+            **options: See `AttentionOptions`.
 
         Raises:
             ModelError: No such layer or query, a chat template that changes the text, or the pass
@@ -54,11 +64,7 @@ class SupportsAttention(Protocol):
         self,
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
-        *,
-        layers: Sequence[int] | Literal["all"] | None = None,
-        query: int = -1,
-        heads: bool = False,
-        timeout: float | None = None,
+        **options: Unpack[AttentionOptions],
     ) -> Attention:
         """Return `attention` without blocking the event loop; a cancelled caller ends the pass."""
 

@@ -1,8 +1,12 @@
-"""From LangChain messages to the text of a prompt, by the chat template of a checkpoint."""
+"""From LangChain messages to the text of a prompt, by the chat template of a checkpoint.
+
+Control tokens of the prompt are the template's alone: where the text of a message holds one, the
+prompt's text is cut there by a mark, and what is left and right of it is tokenized apart, so that
+the model reads the characters.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import (
@@ -19,6 +23,9 @@ from .errors import ModelError
 from .images import is_image_block
 
 _Image = TypeVar("_Image")
+
+MARK = "\ufdd0"
+"""Where the text of a prompt is cut: a noncharacter of Unicode, which no text holds."""
 
 Turn = dict[str, Any]
 """One entry for a chat template: role, content (a list of text and image parts), tool_calls."""
@@ -93,26 +100,13 @@ _BREAK = "\u200b"
 """A space without width: models read over it, and no tokenizer finds a control token around it."""
 
 
-def plain_text(text: str, tokens: Iterable[str] | None = None) -> str:
-    """Return a text in which no control token stands: `_BREAK` parts each after its first letter.
+def plain_text(text: str) -> str:
+    """Return a text for a server, in which no control token of the common model families stands.
 
-    Who writes `<|im_end|>` into a question must not end the turn with it. Other text is unchanged.
-
-    Args:
-        text: What a person or a model wrote.
-        tokens: The tokenizer's own; None for those of common model families.
+    `_BREAK` parts each after its first letter. Who writes `<|im_end|>` into a question must not end
+    the turn with it. Other text is unchanged.
     """
-    if tokens is None:
-        return _CONTROL_TOKENS.sub(_BREAK, text)
-    found = _any_of(tuple(tokens))
-    return found.sub(lambda token: token[0][0] + _BREAK + token[0][1:], text)
-
-
-@lru_cache(maxsize=16)
-def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    # The longest first: one may begin with another.
-    words = sorted((token for token in tokens if len(token.strip()) > 1), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, words)) or r"(?!)")
+    return _CONTROL_TOKENS.sub(_BREAK, text)
 
 
 def turn_text(turn: Turn) -> list[str]:
@@ -123,8 +117,7 @@ def turn_text(turn: Turn) -> list[str]:
 def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) -> str:
     """Render the chat template, and check that it shows everything.
 
-    Control tokens in the texts of the conversation are broken (`plain_text`), so that only the
-    template writes some.
+    A `MARK` cuts each control token that the text of a message holds; `tokenize` knows it.
 
     Args:
         processor: The checkpoint's processor.
@@ -133,16 +126,11 @@ def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) 
         model: The model's name, for error messages.
 
     Raises:
-        ModelError: The template refuses the conversation, leaves a message out, or the text itself
-            holds the marker of an image.
+        ModelError: The template refuses the conversation, or leaves a message or an image out.
     """
     from jinja2 import TemplateError
 
-    tokens = tuple(processor.tokenizer.get_added_vocab())
-    turns = [
-        {**turn, "content": [_plain_part(part, tokens) for part in turn["content"]]}
-        for turn in turns
-    ]
+    turns = _without_control_tokens(processor, turns)
     try:
         text: str = processor.apply_chat_template(
             list(turns), add_generation_prompt=True, tokenize=False
@@ -164,15 +152,60 @@ def prompt_text(processor: Any, turns: Sequence[Turn], images: int, model: str) 
     shown = text.count(marker) if marker else 0
     if shown and shown != images:
         raise ModelError(
-            f"The prompt for {model!r} shows {shown} images where {images} were given: its text "
-            f"holds the image marker {marker!r}, or an image is in a message of a role that the "
-            "chat template shows without images."
+            f"The prompt for {model!r} shows {shown} images where {images} were given: one is in a "
+            "message of a role that the chat template shows without images; put it into a user "
+            "message."
         )
     return text
 
 
-def _plain_part(part: dict[str, str], tokens: tuple[str, ...]) -> dict[str, str]:
-    return part if part["type"] != "text" else {**part, "text": plain_text(part["text"], tokens)}
+def tokenize(tokenizer: Any, text: str, **settings: Any) -> dict[str, list[Any]]:
+    """Tokenize the text of a prompt, cut at its marks.
+
+    Args:
+        tokenizer: The checkpoint's.
+        text: What `prompt_text` returned, or a part of it.
+        settings: Of the tokenizer's call.
+
+    Returns:
+        What the tokenizer returns; offsets are those in the text without its marks.
+    """
+    whole: dict[str, list[Any]] = {}
+    before = 0
+    for part in text.split(MARK):
+        encoded = tokenizer(part, **settings)
+        for key, values in encoded.items():
+            if key == "offset_mapping":
+                values = [(before + first, before + last) for first, last in values]  # noqa: PLW2901
+            whole.setdefault(key, []).extend(values)
+        before += len(part)
+        settings["add_special_tokens"] = False  # a text begins once
+    return whole
+
+
+def _without_control_tokens(processor: Any, turns: Sequence[Turn]) -> list[Turn]:
+    """Cut what a tokenizer would read as a control token, in all text of a conversation."""
+    added = processor.tokenizer.added_tokens_decoder.values()
+    names = {str(token) for token in added} | {getattr(processor, "image_token", None) or ""}
+    # Some tokenizers add plain words or white space, which mean what they say.
+    control = [re.escape(name) for name in names if len(name) > 1 and re.search(r"[^\w\s]", name)]
+    pattern = re.compile("|".join(sorted(control, key=len, reverse=True)) or r"(?!)")
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: cut(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [cut(one) for one in value]
+        while isinstance(value, str) and pattern.search(value):
+            value = pattern.sub(lambda found: found[0][0] + MARK + found[0][1:], value)
+        return value
+
+    made: list[Turn] = cut(list(turns))
+    for turn in made:
+        if pattern.search("".join(turn_text(turn))):  # it begins in one part and ends in another
+            for part in turn["content"]:
+                part |= {"text": MARK + part["text"]} if part["type"] == "text" else {}  # noqa: PLW2901
+    return made
 
 
 def _role(message: BaseMessage) -> str:

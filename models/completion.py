@@ -11,6 +11,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 
 FinishReason = Literal["stop", "length"]
 
+_WHOLE = (("max_tokens", 1, math.inf), ("seed", 0, (1 << 63) - 1), ("top_logprobs", 0, 20))
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -38,33 +40,21 @@ class Settings:
         Raises:
             ValueError: One is out of range.
         """
-        _check_whole("max_tokens", self.max_tokens, 1, None)
-        if self.seed is not None:
-            _check_whole("seed", self.seed, 0, (1 << 63) - 1)
-        _check_whole("top_logprobs", self.top_logprobs, 0, 20)
+        for name, least, most in _WHOLE:
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not (whole and least <= value <= most) and (name, value) != ("seed", None):
+                allowed = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+                raise ValueError(f"{name} must be a whole number, {allowed}, not {value!r}.")
         number = isinstance(self.temperature, int | float)
         if not number or not 0 <= self.temperature < math.inf:
             raise ValueError(
                 f"The temperature must be a number from 0 upwards, not {self.temperature!r}."
             )
         for text in self.stop:
-            if not isinstance(text, str) or not text or not _is_encodable(text):
+            # A lone surrogate is no text: no output can hold it.
+            if not isinstance(text, str) or not text.encode(errors="ignore").decode() == text != "":
                 raise ValueError(f"A stop string must be a text that is not empty, not {text!r}.")
-
-
-def _check_whole(name: str, value: object, least: int, most: int | None) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
-        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be a whole number, {allowed}, not {value!r}.")
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,29 +192,19 @@ def token_entry(
         logprob: Its log probability.
         top: The likeliest tokens at this place with theirs, likeliest first.
     """
-    entry = _named_token(decode, token, logprob)
-    return entry | {"top_logprobs": [_named_token(decode, *other) for other in top]}
 
+    def entry(token: int, logprob: float) -> dict[str, Any]:
+        text = decode([token])
+        whole = "\ufffd" not in text
+        return {"token": text, "bytes": list(text.encode()) if whole else None, "logprob": logprob}
 
-def _named_token(
-    decode: Callable[[Sequence[int]], str], token: int, logprob: float
-) -> dict[str, Any]:
-    text = decode([token])
-    whole = "\ufffd" not in text
-    return {"token": text, "bytes": list(text.encode()) if whole else None, "logprob": logprob}
+    return entry(token, logprob) | {"top_logprobs": [entry(*other) for other in top]}
 
 
 def chat_result(
     completion: Completion, model_name: str, seconds: float, *, logprobs: bool
 ) -> ChatResult:
-    """Return the finished output as LangChain's result.
-
-    Args:
-        completion: The output.
-        model_name: Goes into the metadata.
-        seconds: How long it took.
-        logprobs: Whether log probabilities were asked for.
-    """
+    """Return a finished output as LangChain's result, with log probabilities if wanted."""
     metadata = _metadata(completion, model_name, seconds)
     if logprobs:
         metadata["logprobs"] = {"content": list(completion.logprobs)}

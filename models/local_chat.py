@@ -81,16 +81,15 @@ class LocalCall(Generic[_Result]):
         """`result` for the event loop."""
         try:
             async with asyncio.timeout(self.remaining()):
-                await asyncio.wrap_future(self.future)
-            return self.future.result()
+                return await asyncio.wrap_future(self.future)
         except TimeoutError as error:
             raise self.too_slow() from error
         finally:
             self.future.cancel()
 
-    def seconds(self) -> float:
-        """Return the seconds since it began."""
-        return time.monotonic() - self.started
+    def told(self) -> tuple[str, float]:
+        """Return the model's name and the seconds since the call began."""
+        return self.model_name, time.monotonic() - self.started
 
 
 def check_timeout(timeout: object) -> None:
@@ -124,12 +123,10 @@ class LocalEngine(Protocol):
     """What runs a loaded checkpoint."""
 
     def token_ids(self, text: str) -> list[int]:
-        """Token ids of a bare text."""
-        ...
+        """Return the token ids of a bare text."""
 
     def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
-        """Token ids of a whole prompt, chat template and images included."""
-        ...
+        """Return the token ids of a whole prompt, chat template and images included."""
 
 
 class LocalChat(BaseChatModel):
@@ -221,12 +218,7 @@ class LocalChat(BaseChatModel):
         stop: Sequence[str] | None,
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """The settings of one call: the instance's, and over them those of the call.
-
-        Args:
-            names: Settings that a call may have of its own.
-            stop: Stop strings of the call.
-            given: Further settings of the call, by name.
+        """Return the settings of one call: the instance's, and over them those of the call.
 
         Raises:
             ValueError: A setting that a call does not take, or a bad timeout.
@@ -271,7 +263,7 @@ class LocalChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = self._start(messages, stop, None, kwargs)
-        return _result(call, call.result())
+        return chat_result(call.result(), *call.told(), logprobs=call.logprobs)
 
     async def _agenerate(
         self,
@@ -281,7 +273,7 @@ class LocalChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = await start_in_thread(self._start, messages, stop, None, kwargs)
-        return _result(call, await call.aresult())
+        return chat_result(await call.aresult(), *call.told(), logprobs=call.logprobs)
 
     def _stream(
         self,
@@ -296,7 +288,8 @@ class LocalChat(BaseChatModel):
         try:
             while (chunk := chunks.get(timeout=call.remaining())) is not None:
                 yield _announced(chat_chunk(chunk), run_manager)
-            yield _announced(_last_chunk(call), run_manager)
+            last = last_chat_chunk(call.future.result(), *call.told())
+            yield _announced(last, run_manager)
         except queue.Empty as error:
             raise call.too_slow() from error
         finally:
@@ -322,12 +315,14 @@ class LocalChat(BaseChatModel):
             while True:
                 async with asyncio.timeout(call.remaining()):
                     chunk = await chunks.get()
-                last = chunk is None
-                one = _last_chunk(call) if chunk is None else chat_chunk(chunk)
+                if chunk is not None:
+                    one = chat_chunk(chunk)
+                else:
+                    one = last_chat_chunk(call.future.result(), *call.told())
                 if run_manager:
                     await run_manager.on_llm_new_token(one.text, chunk=one)
                 yield one
-                if last:
+                if chunk is None:
                     return
         except TimeoutError as error:
             raise call.too_slow() from error
@@ -348,20 +343,8 @@ class LocalChat(BaseChatModel):
     ) -> LocalCall[Completion]:
         """Load the model if need be, prepare the prompt, and set the model to work.
 
-        Args:
-            messages: The conversation.
-            stop: Stop strings of the call.
-            on_chunk: Called for every chunk of output, in the model's thread.
-            kwargs: Further settings of the call, by name.
+        `on_chunk` is called for every chunk of output, in the model's thread.
         """
-
-
-def _result(call: LocalCall[Completion], completion: Completion) -> ChatResult:
-    return chat_result(completion, call.model_name, call.seconds(), logprobs=call.logprobs)
-
-
-def _last_chunk(call: LocalCall[Completion]) -> ChatGenerationChunk:
-    return last_chat_chunk(call.future.result(), call.model_name, call.seconds())
 
 
 def _announced(

@@ -37,6 +37,7 @@ from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
+from .settings import check_state
 from .state import CallStyle, Role, RunState
 
 Update = dict[str, Any]
@@ -317,6 +318,7 @@ class Node(Runnable[RunState, Update]):
         name: The node's name.
         steps: Takes the state, and returns the update.
         cache: Where its model calls are looked up and stored.
+        check: Raises `MAIInputError` for a state that the node cannot read.
     """
 
     def __init__(
@@ -324,19 +326,23 @@ class Node(Runnable[RunState, Update]):
         name: str,
         steps: Callable[[RunState, Caller], Coroutine[Any, Any, Update]],
         cache: CallCache | None = None,
+        check: Callable[[RunState], None] = check_state,
     ) -> None:
         self.name = name
         self.steps = steps
         self.cache = cache
+        self.check = check
 
     @override
     def invoke(self, input: RunState, config: RunnableConfig | None = None, **_: Any) -> Update:
+        self.check(input)
         return finish(self.steps(input, Caller(config or {}, self.cache)))
 
     @override
     async def ainvoke(
         self, input: RunState, config: RunnableConfig | None = None, **_: Any
     ) -> Update:
+        self.check(input)
         return await self.steps(input, Caller(config or {}, self.cache, in_loop=True))
 
 

@@ -10,7 +10,17 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
 from .model_call import plain_value
-from .state import CallKey, Fallback, MAIError, ModelCall, Route, RunState, Selection, Value
+from .state import (
+    CallKey,
+    Fallback,
+    MAIError,
+    MAIInputError,
+    ModelCall,
+    Route,
+    RunState,
+    Selection,
+    Value,
+)
 from .verification import REVIEW_ID, disagreement
 
 Calls = Mapping[CallKey, ModelCall]
@@ -38,7 +48,7 @@ def respond(name: str) -> Node:
             read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
             # In the form of the models' answers, or as it is.
             answer, value = reviewed if read.value is None else read.shown, plain_value(read)
-        elif route == "direct" and len(calls) > 1 and state["direct_verdict"] != "agree":
+        elif route == "direct" and len(calls) > 1 and state.get("direct_verdict") != "agree":
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
@@ -92,6 +102,8 @@ def _message_id(state: RunState) -> str:
 
 def _calls(state: RunState) -> Calls:
     made = {key: call for key in get_args(CallKey) if (call := state.get(key)) is not None}
+    if all(key.endswith("_judgement") for key in made):
+        raise MAIInputError("No model was called in this run: start a new one with a question.")
     if all(call["error"] for call in made.values()):
         raise MAIError(". ".join(str(call["error"]).rstrip(".") for call in made.values()) + ".")
     return made

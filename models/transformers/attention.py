@@ -6,11 +6,11 @@ this one.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,13 +18,13 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..attention import Attention
-from ..chat_format import Turn, prompt_text, turn_text
+from ..chat_format import MARK, Turn, prompt_text, tokenize, turn_text
 from ..errors import ModelError
+from ..images import DecodedImage
 from .prefix_cache import merge_caches, new_cache, take_sequence
 from .prompt import Encoder, Prompt, image_inputs
 
 if TYPE_CHECKING:
-    from ..images import DecodedImage
     from .engine import Engine
 
 Span = tuple[int, int]
@@ -36,159 +36,128 @@ _BLOCK = 512
 """Positions whose mask is held at a time, so that no mask is as large as the prompt squared."""
 
 
-class AttentionPass:
-    """One prompt whose attention is wanted. The engine's thread works on it, the caller waits.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of one prompt.
 
     Attributes:
-        future: Resolves to the `Attention`. Cancelling it ends the pass at the next layer.
+        turns: The conversation.
+        images: Its images.
+        span: Characters of the last turn's text (its parts joined).
+        layers: Which layers, 1 for the first, all of them loaded.
+        query: Whose attention, counted from the prompt's end.
+        heads: Whether the weights of single heads are wanted.
+        prefix_cache_bytes: Memory that prefix KV caches may take; None for the engine's default,
+            0 for no reuse.
+        started: When the call began, on the monotonic clock.
     """
 
-    def __init__(
-        self,
-        turns: Sequence[Turn],
-        images: "Sequence[DecodedImage]",
-        span: Span,
-        *,
-        layers: tuple[int, ...],
-        query: int,
-        heads: bool,
-        prefix_cache_bytes: int | None,
-    ) -> None:
-        """Prepare a pass.
+    turns: Sequence[Turn]
+    images: Sequence[DecodedImage]
+    span: Span
+    layers: tuple[int, ...]
+    query: int
+    heads: bool
+    prefix_cache_bytes: int | None
+    started: float
 
-        Args:
-            turns: The conversation.
-            images: Its images.
-            span: Characters of the last turn's text (its parts joined).
-            layers: Which layers, 1 for the first, all of them loaded.
-            query: Whose attention, counted from the prompt's end.
-            heads: Whether the weights of single heads are wanted.
-            prefix_cache_bytes: Memory that prefix KV caches may take; None for the engine's
-                default, 0 for no reuse.
-        """
-        self.future: Future[Attention] = Future()
-        self._turns = turns
-        self._images = images
-        self._span = span
-        self._layers = layers
-        self._query = query
-        self._heads = heads
-        self._prefix_cache_bytes = prefix_cache_bytes
-        self._started = time.monotonic()
 
-    def run(self, engine: "Engine") -> None:
-        """Read the attention.
+def read_attention(engine: "Engine", wanted: Reading, cancelled: Callable[[], bool]) -> Attention:
+    """Return the attention on a span, in the engine's thread.
 
-        Raises:
-            ModelError: No such span or query, or attention that cannot be told.
-        """
-        prompt = engine.encoder.encode(self._turns, self._images)
-        if not prompt.chain:
-            raise ModelError(
-                "The prompt's images cannot be told apart, and so its attention cannot be read; "
-                "put text between them."
-            )
-        span = _find_span(
-            engine.encoder, self._turns, len(self._images), self._span, prompt, engine.name
+    Args:
+        engine: Whose attention.
+        wanted: What to read.
+        cancelled: Ends the pass at the next layer once it says so.
+
+    Raises:
+        ModelError: No such span or query, or attention that cannot be told.
+        CancelledError: Nobody waits any more.
+    """
+    prompt = engine.encoder.encode(wanted.turns, wanted.images)
+    if not prompt.chain:
+        raise ModelError(
+            "The prompt's images cannot be told apart, and so its attention cannot be read; "
+            "put text between them."
         )
-        behind = len(prompt.tokens) - 1 - span.positions[-1]
-        if not -behind <= self._query < 0:
-            last = f"-1 to -{behind}" if behind > 1 else "-1 alone"
-            raise ModelError(
-                f"The query {self._query} is not a position behind the span, counted from the "
-                f"prompt's end; that is {last} here."
-            )
-        query = len(prompt.tokens) + self._query
-        limit = self._prefix_cache_bytes
-        found = engine.prefixes.find(prompt, query) if limit != 0 else None
-        known, computed = found or (None, 0)
-        cache = new_cache(engine.model.config)
-        if known:
-            cache = merge_caches([known[: max(self._layers)]], computed, cache)
-        try:
-            weights = self._compute(engine, prompt, span, query, cache, computed)
-        except _PassCancelledError:
-            return
-        heads = torch.stack([weights[layer] for layer in self._layers]).cpu()
-        if not bool(heads.isfinite().all()):
-            raise ModelError(
-                "The model's attention is not a number; its dtype is too small for it, so use "
-                "bfloat16 or float32."
-            )
-        attention = Attention(
-            token_ids=span.token_ids,
-            spans=span.spans,
-            special=span.special,
-            layers=self._layers,
-            weights=heads.mean(dim=1).numpy(),
-            heads=heads.numpy() if self._heads else None,
-            query=query,
-            input_tokens=len(prompt.tokens),
-            cached_tokens=computed,
-            seconds=time.monotonic() - self._started,
+    span = _find_span(engine.encoder, wanted, prompt)
+    behind = len(prompt.tokens) - 1 - span.positions[-1]
+    if not -behind <= wanted.query < 0:
+        last = f"-1 to -{behind}" if behind > 1 else "-1 alone"
+        raise ModelError(
+            f"The query {wanted.query} is not a position behind the span, counted from the "
+            f"prompt's end; that is {last} here."
         )
-        with suppress(InvalidStateError):  # the caller cancelled at this moment
-            self.future.set_result(attention)
-        # A model that also answers keeps the caches of its own calls only: those are the same to
-        # the last bit with and without passes.
-        deep = max(self._layers) == engine.model.config.get_text_config().num_hidden_layers
-        if not engine.writes and limit != 0 and deep and computed < query:
-            with torch.inference_mode():
-                own = take_sequence(cache, 0, torch.arange(query + 1))
-            engine.prefixes.store(prompt.chain[: query + 1], own, limit)
-
-    def _compute(
-        self,
-        engine: "Engine",
-        prompt: Prompt,
-        span: "_TokenSpan",
-        query: int,
-        cache: Any,
-        computed: int,
-    ) -> dict[int, torch.Tensor]:
-        """Run the tokens up to the query, as far as the highest layer."""
-        inputs = {"input_ids": torch.tensor([prompt.tokens[computed : query + 1]])}
-        inputs |= image_inputs(image for image in prompt.images if image.start >= computed)
-        if prompt.positions is not None:
-            inputs["position_ids"] = prompt.positions[:, None, computed : query + 1]
-        columns = engine.place(torch.tensor(span.positions))
-        recorder = _Recorder(frozenset(self._layers), columns, self.future)
-        placed = {key: engine.place(value) for key, value in inputs.items()}
-        with (
-            engine.computing(),
-            _recording(engine.model.get_decoder(), recorder),
-            suppress(_PassEndedError),
-        ):
-            engine.model(**placed, **{engine.cache_name: cache})
-        return recorder.weights
+    query = len(prompt.tokens) + wanted.query
+    limit, highest = wanted.prefix_cache_bytes, max(wanted.layers)
+    known, computed = (engine.prefixes.find(prompt, query) if limit != 0 else None) or (None, 0)
+    cache = new_cache(engine.model.config)
+    if known:
+        merge_caches([known[:highest]], computed, cache)
+    inputs = {"input_ids": torch.tensor([prompt.tokens[computed : query + 1]])}
+    inputs |= image_inputs(image for image in prompt.images if image.start >= computed)
+    if prompt.positions is not None:
+        inputs["position_ids"] = prompt.positions[:, None, computed : query + 1]
+    placed = {key: engine.place(value) for key, value in inputs.items()}
+    recorder = _Recorder(
+        frozenset(wanted.layers), engine.place(torch.tensor(span.positions)), cancelled
+    )
+    with (
+        engine.computing(),
+        _recording(engine.model.get_decoder(), recorder),
+        suppress(_PassEndedError),
+    ):
+        engine.model(**placed, **{engine.cache_name: cache})
+    heads = torch.stack([recorder.weights[layer] for layer in wanted.layers]).cpu()
+    if not bool(heads.isfinite().all()):
+        raise ModelError(
+            "The model's attention is not a number; its dtype is too small for it, so use "
+            "bfloat16 or float32."
+        )
+    # A model that also answers keeps the caches of its own calls only: those are the same to the
+    # last bit with and without passes.
+    whole = highest == engine.model.config.get_text_config().num_hidden_layers
+    if not engine.answers and limit != 0 and whole and computed < query:
+        with torch.inference_mode():
+            own = take_sequence(cache, 0, torch.arange(query + 1))
+        engine.prefixes.store(prompt.chain[: query + 1], own, limit)
+    return Attention(
+        token_ids=span.token_ids,
+        spans=span.spans,
+        special=span.special,
+        layers=wanted.layers,
+        weights=heads.mean(dim=1).numpy(),
+        heads=heads.numpy() if wanted.heads else None,
+        query=query,
+        input_tokens=len(prompt.tokens),
+        cached_tokens=computed,
+        seconds=time.monotonic() - wanted.started,
+    )
 
 
 class _PassEndedError(Exception):
     """The highest wanted layer is recorded; nothing behind it is computed."""
 
 
-class _PassCancelledError(Exception):
-    """Nobody waits for the result any more."""
-
-
+@dataclass(slots=True)
 class _Recorder:
     """What is wanted of one pass, and what it has recorded.
 
     Attributes:
-        weights: By layer, 1 for the first: the attention of the last computed position, after the
-            softmax over all positions up to it, on the columns; shape (heads, columns), float32.
+        layers: The wanted layers, 1 for the first.
+        columns: The positions whose weights are wanted.
+        cancelled: Whether nobody waits for the result any more.
+        weights: By layer: the attention of the last computed position, after the softmax over all
+            positions up to it, on the columns; shape (heads, columns), float32.
     """
 
-    def __init__(
-        self, layers: frozenset[int], columns: torch.Tensor, future: Future[Attention]
-    ) -> None:
-        self.weights: dict[int, torch.Tensor] = {}
-        self._layers = layers
-        self._columns = columns
-        self._future = future
+    layers: frozenset[int]
+    columns: torch.Tensor
+    cancelled: Callable[[], bool]
+    weights: dict[int, torch.Tensor] = field(default_factory=dict)
 
     def reach(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
-        """Record a layer.
+        """Record a layer, or end the pass.
 
         Args:
             layer: 1 for the first.
@@ -196,19 +165,15 @@ class _Recorder:
             key: Those of all positions, shape (key heads, positions, head dimension); each serves
                 as many heads that follow each other.
             scaling: What products of the two are multiplied with.
-
-        Raises:
-            _PassEndedError: It was the last layer that is needed.
-            _PassCancelledError: Nobody waits any more.
         """
-        if self._future.done():
-            raise _PassCancelledError
-        if layer in self._layers:
+        if self.cancelled():
+            raise CancelledError
+        if layer in self.layers:
             grouped = query.float().reshape(key.shape[0], -1, query.shape[1])
             scores = torch.matmul(grouped, key.float().transpose(1, 2)) * scaling
             weights = scores.softmax(dim=-1).reshape(query.shape[0], -1)
-            self.weights[layer] = weights.index_select(1, self._columns)
-        if layer == max(self._layers):
+            self.weights[layer] = weights.index_select(1, self.columns)
+        if layer == max(self.layers):
             raise _PassEndedError
 
 
@@ -270,9 +235,7 @@ class _TokenSpan:
     special: tuple[bool, ...]
 
 
-def _find_span(
-    encoder: Encoder, turns: Sequence[Turn], images: int, span: Span, prompt: Prompt, name: str
-) -> _TokenSpan:
+def _find_span(encoder: Encoder, wanted: Reading, prompt: Prompt) -> _TokenSpan:
     """Find a span among the tokens of a prompt.
 
     What stands behind the last image is tokenized once more, with the place of each token in the
@@ -281,21 +244,25 @@ def _find_span(
     Raises:
         ModelError: No such span, or it cannot be found again among the tokens.
     """
-    tokenizer = encoder.tokenizer
+    tokenizer, marker, name = encoder.tokenizer, encoder.marker, encoder.name
     if not tokenizer.is_fast:
         raise ModelError(
             f"The tokenizer of {name!r} does not say which text its tokens stand for; take a "
             "checkpoint with a tokenizer.json."
         )
-    text = prompt_text(encoder.processor, turns, images, name)
-    first, last = _place_in_prompt(encoder.processor, turns, images, span, text, name)
-    marker: str | None = getattr(encoder.processor, "image_token", None)
-    tail = text.rfind(marker) + len(marker) if marker and marker in text else 0
+
+    def render(turns: Sequence[Turn]) -> str:
+        return prompt_text(encoder.processor, turns, len(wanted.images), name)
+
+    text = render(wanted.turns)
+    first, last = _place_in_prompt(render, wanted.turns, wanted.span, text.replace(MARK, ""), name)
+    cut = text.rfind(marker) + len(marker) if marker and marker in text else 0
+    tail = len(text[:cut].replace(MARK, ""))
     if first < tail:
         raise ModelError(
             "Attention can be read on text behind the last image only; put the images first."
         )
-    encoded = tokenizer(text[tail:], add_special_tokens=False, return_offsets_mapping=True)
+    encoded = tokenize(tokenizer, text[cut:], add_special_tokens=False, return_offsets_mapping=True)
     ids, offset = encoded["input_ids"], len(prompt.tokens) - len(encoded["input_ids"])
     if offset < 0 or prompt.tokens[offset:] != ids:
         raise ModelError(
@@ -337,7 +304,7 @@ def _token_spans(offsets: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
 
 
 def _place_in_prompt(
-    processor: Any, turns: Sequence[Turn], images: int, span: Span, text: str, name: str
+    render: Callable[[Sequence[Turn]], str], turns: Sequence[Turn], span: Span, text: str, name: str
 ) -> Span:
     """Return where the span is in the prompt's text: the template shows it between two marks."""
     start, end = span
@@ -348,7 +315,7 @@ def _place_in_prompt(
             f"{len(message)} characters."
         )
     mark = next(letter for code in range(0xE000, 0xF900) if (letter := chr(code)) not in text)
-    marked = prompt_text(processor, [*turns[:-1], _marked(turns[-1], span, mark)], images, name)
+    marked = render([*turns[:-1], _marked(turns[-1], span, mark)]).replace(MARK, "")
     before, *middle, after = marked.split(mark)
     if middle != [message[start:end]] or "".join([before, *middle, after]) != text:
         raise ModelError(

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.messages import BaseMessage
 from pydantic import Field
 
-from ..attention import Attention, Layers, wanted_layers
+from ..attention import Attention, wanted_layers
+from ..capabilities import AttentionOptions
 from ..chat_format import chat_turns
 from ..completion import Chunk, Completion, Settings
 from ..errors import ModelError
@@ -122,47 +124,32 @@ class ChatTransformers(LocalChat):
 
         clear_prepared_images()
         engine = self._engine()
-        engine.call(engine.prefixes.clear)
+        engine.run(lambda _: engine.prefixes.clear()).result()
 
     def attention(
         self,
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
-        *,
-        layers: Sequence[int] | Literal["all"] | None = None,
-        query: int = -1,
-        heads: bool = False,
-        timeout: float | None = None,
+        **options: Unpack[AttentionOptions],
     ) -> Attention:
         """Return the attention that a position of a prompt pays to a span of its last message.
 
         The pass runs between two tokens of the calls under way and stops at the highest wanted
         layer. It computes what no earlier prompt began with, and leaves every answer as it would
-        have been. See `SupportsAttention` for its arguments; `timeout` is the model's own by
-        default.
-
-        Raises:
-            ModelError: No such span, layer or query, a chat template or a model whose attention
-                cannot be told, or the pass failed.
-            ContextLengthError: The prompt is longer than the model's context.
-            CallTimeoutError: It took longer than its timeout.
-            ImportError: torch, transformers or torchvision is not installed.
+        have been. See `SupportsAttention` for its arguments and what it raises; `timeout` is the
+        model's own by default.
         """
-        return self._start_pass(messages, span, layers, query, heads, timeout).result()
+        return self._start_pass(messages, span, options).result()
 
     async def aattention(
         self,
         messages: Sequence[BaseMessage],
         span: tuple[int, int],
-        *,
-        layers: Sequence[int] | Literal["all"] | None = None,
-        query: int = -1,
-        heads: bool = False,
-        timeout: float | None = None,
+        **options: Unpack[AttentionOptions],
     ) -> Attention:
         """Return `attention` without blocking the event loop; a cancelled caller ends the pass."""
-        arguments = (messages, span, layers, query, heads, timeout)
-        return await (await start_in_thread(self._start_pass, *arguments)).aresult()
+        call = await start_in_thread(self._start_pass, messages, span, options)
+        return await call.aresult()
 
     def _start(
         self,
@@ -186,53 +173,46 @@ class ChatTransformers(LocalChat):
         engine = self._engine(model_name)
         drafts = None if draft is None else self._draft_engine(engine, draft, settings)
         started = time.monotonic()
-        turns, images = chat_turns(messages, self._load_image)
         request = Request(
-            turns,
-            images,
+            *chat_turns(messages, self._load_image),
             settings,
             batch_size=self.batch_size,
             batch_tokens=self.batch_tokens,
             prefix_cache_bytes=self.prefix_cache_bytes,
-            on_chunk=on_chunk,
             draft=None if drafts is None else (drafts, chat_turns(messages, draft._load_image)[1]),
+            on_chunk=on_chunk,
         )
         engine.submit(request)
         return LocalCall(request.future, model_name, started, timeout, settings.logprobs)
 
     def _start_pass(
-        self,
-        messages: Sequence[BaseMessage],
-        span: tuple[int, int],
-        layers: Layers,
-        query: int,
-        heads: bool,
-        timeout: float | None,
+        self, messages: Sequence[BaseMessage], span: tuple[int, int], options: AttentionOptions
     ) -> LocalCall[Attention]:
+        timeout = options.get("timeout")
         timeout = self.timeout if timeout is None else timeout
         check_timeout(timeout)
-        wanted = wanted_layers(layers, self.count_layers(), self.model)
-        if self.layers is not None and max(wanted) > self.layers:
+        layers = wanted_layers(options.get("layers"), self.count_layers(), self.model)
+        if self.layers is not None and max(layers) > self.layers:
             raise ModelError(
                 f"The model {self.model!r} is loaded to layer {self.layers}, and layer "
-                f"{max(wanted)} was asked for; raise `layers`."
+                f"{max(layers)} was asked for; raise `layers`."
             )
         engine = self._engine()
         started = time.monotonic()
-        from .attention import AttentionPass
+        from .attention import Reading, read_attention
 
-        turns, images = chat_turns(messages, self._load_image)
-        one = AttentionPass(
-            turns,
-            images,
+        wanted = Reading(
+            *chat_turns(messages, self._load_image),
             span,
-            layers=wanted,
-            query=query,
-            heads=heads,
+            layers,
+            options.get("query", -1),
+            heads=options.get("heads", False),
             prefix_cache_bytes=self.prefix_cache_bytes,
+            started=started,
         )
-        engine.submit(one)
-        return LocalCall(one.future, self.model, started, timeout)
+        return LocalCall(
+            engine.run(partial(read_attention, engine, wanted)), self.model, started, timeout
+        )
 
     def _draft_engine(
         self, engine: "Engine", draft: "ChatTransformers", settings: Settings
@@ -242,13 +222,13 @@ class ChatTransformers(LocalChat):
         Raises:
             ModelError: It does not, or the call draws its tokens.
         """
-        from .speculation import check_draft
+        from .speculation import check_engines
 
         if settings.temperature > 0:
             raise ModelError("A draft serves greedy decoding only; set temperature to 0.")
         self.check_draft(draft)
         found = draft._engine()
-        check_draft(engine, found)
+        check_engines(engine, found)
         return found
 
     def _engine(self, model: str | None = None) -> "Engine":

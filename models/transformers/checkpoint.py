@@ -27,7 +27,7 @@ from transformers.utils import logging as transformers_logging
 
 from ...configs.files import existing_folder
 from ..errors import ModelError
-from .load_errors import ModelSpec, explain_load_error
+from .load_errors import ModelSpec, explain_load_error, one_line
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -71,13 +71,12 @@ class LoadingGate:
         self._changed = threading.Condition()
         self._computing = 0
         self._loading = False
-        self._loads_waiting = 0
 
     @contextmanager
     def computing(self) -> Iterator[int]:
         """Hold while a model computes; gives the number of models that do so now."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._loading and not self._loads_waiting)
+            self._changed.wait_for(lambda: not self._loading)
             self._computing += 1
             models = self._computing
         try:
@@ -91,10 +90,9 @@ class LoadingGate:
     def loading(self) -> Iterator[None]:
         """Hold while a checkpoint is loaded; goes before computations that have not begun."""
         with self._changed:
-            self._loads_waiting += 1
-            self._changed.wait_for(lambda: not self._loading and not self._computing)
-            self._loads_waiting -= 1
+            self._changed.wait_for(lambda: not self._loading)
             self._loading = True
+            self._changed.wait_for(lambda: not self._computing)
         try:
             yield
         finally:
@@ -112,7 +110,7 @@ class Checkpoint:
     """A model in memory with its processor.
 
     Attributes:
-        name: As the user gave it, for error messages.
+        name: As the user named it.
         model: The transformers model, in evaluation mode, on its device.
         processor: The transformers processor.
         threads: CPU threads to compute with, None for the default.
@@ -134,14 +132,10 @@ def read_config(spec: ModelSpec) -> Any:
         ImportError: A package is missing.
         ModelError: Anything else, in one sentence.
     """
-    try:
+    with _explained(spec):
         folder = _find_files(spec, _SMALL_FILES)
         check_json_files(folder, spec.model)
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except ModelError:
-        raise
-    except Exception as error:
-        raise explain_load_error(error, spec) from error
 
 
 def read_processor(spec: ModelSpec) -> Any:
@@ -151,13 +145,8 @@ def read_processor(spec: ModelSpec) -> Any:
         ImportError: A package is missing.
         ModelError: Anything else, in one sentence.
     """
-    try:
-        with _quiet():
-            return load_processor(_find_files(spec, _SMALL_FILES), spec.model)
-    except ModelError:
-        raise
-    except Exception as error:
-        raise explain_load_error(error, spec) from error
+    with _explained(spec), _quiet():
+        return load_processor(_find_files(spec, _SMALL_FILES), spec.model)
 
 
 def load_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -172,10 +161,14 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
         raise ModelError(f"The dtype {spec.dtype!r} is not known; use one of {', '.join(DTYPES)}.")
     config = read_config(spec)
     models = _writing_models if spec.layers is None else _headless_models
-    try:
+    with _explained(spec):
         dtype = _dtype(spec.dtype, config)
         if spec.layers is not None:
-            _keep_layers(config.get_text_config(), spec.layers)
+            # What is said of each layer is cut with the layers above.
+            text = config.get_text_config()
+            text.num_hidden_layers = spec.layers
+            if getattr(text, "layer_types", None):
+                text.layer_types = text.layer_types[: spec.layers]
         with loading_gate.loading(), _quiet():
             _check_memory(spec, models, config, dtype, device)
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
@@ -189,28 +182,24 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
                 trust_remote_code=False,
                 output_loading_info=True,
             )
-        _check_complete(spec, report)
-        if spec.layers is None:
-            _check_no_layer_left(spec, report, model)
+        _check_weights(spec, report, model)
         model = model.to(device).eval()
-    except ModelError:
-        raise
+    threads = spec.threads
+    if threads is None and device.type == "cpu":
+        threads = 1 if model.num_parameters() < SINGLE_THREAD_PARAMETERS else None
+    return Checkpoint(spec.model, model, processor, threads, spec.layers)
+
+
+@contextmanager
+def _explained(spec: ModelSpec) -> Iterator[None]:
+    """Say in one sentence what fails inside."""
+    try:
+        yield
     except Exception as error:
-        raise explain_load_error(error, spec) from error
-    return Checkpoint(
-        name=spec.model,
-        model=model,
-        processor=processor,
-        threads=_threads(model, spec.threads),
-        layers=spec.layers,
-    )
-
-
-def _keep_layers(text: Any, layers: int) -> None:
-    """Leave out the layers above; what is said of each layer is cut with them."""
-    text.num_hidden_layers = layers
-    if getattr(text, "layer_types", None):
-        text.layer_types = text.layer_types[:layers]
+        explained = explain_load_error(error, spec)
+        if explained is error:
+            raise
+        raise explained from error
 
 
 def _find_files(spec: ModelSpec, patterns: list[str]) -> Path:
@@ -254,43 +243,31 @@ def _check_memory(
     if needed > free:
         where = "on the GPU" if device.type == "cuda" else "in memory"
         raise ModelError(
-            f"The model {spec.model!r} needs {_gigabytes(needed)} for its weights in "
-            f"{str(dtype).removeprefix('torch.')} and {_gigabytes(free)} are free {where}; free "
+            f"The model {spec.model!r} needs {needed / 1e9:.1f} GB for its weights in "
+            f"{str(dtype).removeprefix('torch.')} and {free / 1e9:.1f} GB are free {where}; free "
             "some, or take a smaller model or dtype."
         )
 
 
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"
+def _check_weights(spec: ModelSpec, report: dict[str, Any], model: Any) -> None:
+    """Refuse a checkpoint without some weights, or with more layers than its config says.
 
-
-def _check_complete(spec: ModelSpec, report: dict[str, Any]) -> None:
-    """Refuse a checkpoint without some weights; transformers fills those with random numbers."""
-    missing = sorted(report["missing_keys"])
-    if missing:
+    transformers fills the first with random numbers and leaves the others out. Other weights that
+    the model has no place for (heads for training, buffers of older versions) change nothing and
+    may be there: a layer is told by its siblings, named alike but for numbers.
+    """
+    if missing := sorted(report["missing_keys"]):
         raise ModelError(
             f"The checkpoint {spec.model!r} lacks {len(missing)} of the model's weights, such as "
             f"{missing[0]}; get the whole checkpoint."
         )
-
-
-def _check_no_layer_left(spec: ModelSpec, report: dict[str, Any], model: Any) -> None:
-    """Refuse a checkpoint with more layers than its config says; transformers leaves them out.
-
-    Other weights that the model has no place for (heads for training, buffers of older versions)
-    change nothing and may be there: a layer is told by its siblings, named alike but for numbers.
-    """
-    alike = {_without_numbers(name) for name, _ in model.named_parameters()}
-    left = sorted(key for key in report["unexpected_keys"] if _without_numbers(key) in alike)
-    if left:
+    alike = {re.sub(r"\d+", "#", name) for name, _ in model.named_parameters()}
+    left = sorted(key for key in report["unexpected_keys"] if re.sub(r"\d+", "#", key) in alike)
+    if left and spec.layers is None:
         raise ModelError(
             f"The checkpoint {spec.model!r} holds {len(left)} weights of layers that its "
             f"config.json does not count, such as {left[0]}; get the files of one checkpoint."
         )
-
-
-def _without_numbers(key: str) -> str:
-    return re.sub(r"\d+", "#", key)
 
 
 @contextmanager
@@ -400,24 +377,18 @@ def find_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError as error:
-        raise _unknown(name) from error
-    if device.type not in _DEVICES:
-        raise _unknown(name)
-    if device.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
-            raise ModelError(
-                f"The device {name!r} is not there: torch finds {count or 'no'} CUDA GPU"
-                f"{'s' if count > 1 else ''}; use another device, or auto."
-            )
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ModelError("The device 'mps' is not there; use cpu, or auto.")
+        known = device.type in _DEVICES
+    except RuntimeError:
+        known = False
+    if not known:
+        raise ModelError(f"The device {name!r} is not known; use auto, cpu, cuda, cuda:1 or mps.")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts that it has it
+        raise ModelError(
+            f"The device {name!r} is not there ({one_line(error)}); use another device, or auto."
+        ) from error
     return device
-
-
-def _unknown(name: str) -> ModelError:
-    return ModelError(f"The device {name!r} is not known; use auto, cpu, cuda, cuda:1 or mps.")
 
 
 def free_memory(device: torch.device) -> int | None:
@@ -437,13 +408,6 @@ def free_memory(device: torch.device) -> int | None:
     except (OSError, ValueError):  # no such group, or one without a limit
         return available
     return min(available, max(0, limit - used))
-
-
-def _threads(model: Any, wanted: int | None) -> int | None:
-    """Return the CPU threads that a model computes with; None for torch's own number."""
-    if wanted is not None or model.device.type != "cpu":
-        return wanted
-    return 1 if model.num_parameters() < SINGLE_THREAD_PARAMETERS else None
 
 
 def limit_threads(count: int) -> None:

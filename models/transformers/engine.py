@@ -12,16 +12,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+from transformers import GenerationConfig
 
 from ..chat_format import Turn
 from ..completion import Chunk, Completion, Drafted, FinishReason, Settings, TextStream, token_entry
@@ -39,17 +34,20 @@ requests cannot starve it."""
 PADDING = 1024
 """Tokens of padding that cost no more than a batch of their own."""
 
-
-class Work(Protocol):
-    """What the engine's thread takes from its queue besides requests."""
-
-    future: Future[Any]
-
-    def run(self, engine: "Engine") -> None:
-        """Do it, in the engine's thread."""
-        ...
+_Result = TypeVar("_Result")
+# transformers leaves it untyped.
+_generation_config: Any = GenerationConfig
 
 
+@dataclass(eq=False, slots=True)
+class Job:
+    """A function to run in the engine's thread; it is told how to see whether anybody waits."""
+
+    function: Callable[[Callable[[], bool]], Any]
+    future: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(eq=False)
 class Request:
     """One call: what is asked for, and what has been generated. Only `future` is the caller's.
 
@@ -60,55 +58,40 @@ class Request:
         batch_size: Sequences of a batch that it is in, at most.
         batch_tokens: Tokens of such a batch at most, padding and outputs included.
         prefix_cache_bytes: Memory that prefix KV caches may take; None for the engine's default.
-        draft: The engine that drafts for it (speculative decoding); None for none.
+        draft: The engine that drafts for it, and its images (speculative decoding).
+        on_chunk: Called for every chunk of output, in the engine's thread.
         future: Resolves to the `Completion`; cancelling it ends the generation at the next token.
-        prompt: The encoded prompt.
         tokens: Prompt and output, without padding.
         known: KV cache of the first `computed` tokens, None if there is none.
         computed: Tokens that need not be computed again.
+        cached: Tokens of the prompt that an earlier call computed.
     """
 
-    prompt: Prompt
-    limit: int
-
-    def __init__(
-        self,
-        turns: Sequence[Turn],
-        images: Sequence[DecodedImage],
-        settings: Settings,
-        *,
-        batch_size: int = 1,
-        batch_tokens: int = 1 << 62,
-        prefix_cache_bytes: int | None = None,
-        draft: "tuple[Engine, Sequence[DecodedImage]] | None" = None,
-        on_chunk: Callable[[Chunk], object] | None = None,
-    ) -> None:
-        """Prepare a request; `Engine.submit` sets the engine to work."""
-        self.turns = turns
-        self.images = images
-        self.settings = settings
-        self.batch_size = batch_size
-        self.batch_tokens = batch_tokens
-        self.prefix_cache_bytes = prefix_cache_bytes
-        self.draft = draft
-        self.future: Future[Completion] = Future()
-        self.tokens: list[int] = []
-        self.known: KVCache | None = None
-        self.computed = 0
-        self.cached = 0
-        self.drafted = Drafted() if draft else None
-        self.generator: torch.Generator | None = None
-        self._on_chunk = on_chunk
-        self._logprobs: list[dict[str, Any]] = []
-        self._drawn_from: torch.Tensor | None = None
+    turns: Sequence[Turn]
+    images: Sequence[DecodedImage]
+    settings: Settings
+    batch_size: int
+    batch_tokens: int
+    prefix_cache_bytes: int | None
+    draft: "tuple[Engine, Sequence[DecodedImage]] | None" = None
+    on_chunk: Callable[[Chunk], object] | None = None
+    future: Future[Completion] = field(default_factory=Future)
+    tokens: list[int] = field(default_factory=list)
+    known: KVCache | None = None
+    computed: int = 0
+    cached: int = 0
 
     def begin(self, prompt: Prompt, decode: Callable[[Sequence[int]], str]) -> None:
         """Take the encoded prompt."""
         self.prompt = prompt
         self.tokens = list(prompt.tokens)
         self.limit = min(self.settings.max_tokens, prompt.capacity)
+        self.drafted = Drafted() if self.draft else None
+        self.generator: torch.Generator | None = None
+        self._drawn_from: torch.Tensor | None = None
         self._decode = decode
         self._stream = TextStream(decode, self.settings.stop)
+        self._logprobs: list[dict[str, Any]] = []
         if self.settings.temperature > 0:
             seed = self.settings.seed
             self.generator = torch.Generator()
@@ -156,12 +139,7 @@ class Request:
             self.finish("length")
 
     def logprobs(self, scores: torch.Tensor, token: int) -> dict[str, Any] | None:
-        """Return the log-probabilities at one place, if they were asked for.
-
-        Args:
-            scores: Shape (vocabulary).
-            token: The token that was chosen.
-        """
+        """Return the chosen token's log-probabilities by its scores (vocabulary), if asked for."""
         if not self.settings.logprobs:
             return None
         logprobs = torch.log_softmax(scores.float(), dim=-1)
@@ -189,67 +167,55 @@ class Request:
 
     def _emit(self, text: str, entries: list[dict[str, Any]]) -> None:
         self._logprobs += entries
-        if self._on_chunk and (text or entries):
-            self._on_chunk(Chunk(text, tuple(entries)))
+        if self.on_chunk and (text or entries):
+            self.on_chunk(Chunk(text, tuple(entries)))
 
 
-class Sampler(LogitsProcessor):
-    """Keep the scores of a step, and draw for the requests that ask for it."""
+class Decoding:
+    """One `generate` over a batch: it draws, passes each token on, and stops where others wait.
 
-    def __init__(self, batch: Sequence[Request]) -> None:
-        """Sample for requests in the order of the batch."""
-        self.scores = torch.empty(0)
+    Only requests that can resume from their KV caches stop for others.
+
+    Attributes:
+        steps: Tokens of each sequence so far.
+    """
+
+    def __init__(self, engine: "Engine", batch: Sequence[Request], most: int) -> None:
+        """Watch over requests in the order of the batch, for at most `most` tokens."""
+        self.steps = 0
+        self._engine = engine
         self._batch = batch
-        self._draws = any(one.generator for one in batch)
+        self._most = most
+        self._scores = torch.empty(0)
+        self._stopped = False
 
-    def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def sample(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores (sequences, vocabulary) whose maximum is each next token."""
-        if not self.scores.numel():
+        if not self._scores.numel():
             check_scores(scores)
-        self.scores = scores
-        if not self._draws:
+        self._scores = scores
+        if not any(one.generator for one in self._batch):
             return scores
         return torch.stack([one.draw(own) for one, own in zip(self._batch, scores, strict=True)])
 
-
-class Watch(StoppingCriteria):
-    """Pass each new token to its request, and stop where nothing is left to do or others wait."""
-
-    def __init__(
-        self, engine: "Engine", batch: Sequence[Request], sampler: Sampler, most: int
-    ) -> None:
-        """Watch over requests in the order of the batch, for `most` tokens.
-
-        Only those that can resume from their KV caches stop for others that wait.
-        """
-        self.steps = 0
-        self.stopped = False
-        self._engine = engine
-        self._batch = batch
-        self._sampler = sampler
-        self._most = most
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ARG002
-        """Take the last column of `input_ids` (sequences, length); return which are done."""
-        if not self.stopped:  # some devices compute one step more
-            tokens = input_ids[:, -1].tolist()
+    def watch(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+        """Take the last column of `ids` (sequences, length); return which are done."""
+        if not self._stopped:  # some devices compute one step more
+            tokens = ids[:, -1].tolist()
             alive = [at for at, one in enumerate(self._batch) if not one.done]
             # What can fail for want of memory comes before any request has changed.
-            entries = {
-                at: self._batch[at].logprobs(self._sampler.scores[at], tokens[at]) for at in alive
-            }
+            entries = [self._batch[at].logprobs(self._scores[at], tokens[at]) for at in alive]
             self.steps += 1
-            for at in alive:
-                ends = tokens[at] in self._engine.ends
+            for at, entry in zip(alive, entries, strict=True):
+                ends = tokens[at] in self._engine.encoder.end_tokens
                 try:
-                    self._batch[at].accept(tokens[at], entries[at], ends=ends)
+                    self._batch[at].accept(tokens[at], entry, ends=ends)
                 except Exception as error:  # noqa: BLE001  its caller gets it, others continue
                     self._engine.fail(self._batch[at], error)
             resumes = bool(self._batch[0].prompt.chain)
             waits = self.steps >= JOIN_EVERY and resumes and self._engine.waits(self._batch)
-            self.stopped = self.steps >= self._most or waits or self._engine.stopping
-        done = [self.stopped or one.done for one in self._batch]
-        return torch.tensor(done, device=input_ids.device)
+            self._stopped = self.steps >= self._most or waits or self._engine.stopping
+        return torch.tensor([self._stopped or one.done for one in self._batch], device=ids.device)
 
 
 class Engine:
@@ -265,15 +231,12 @@ class Engine:
         self.name = checkpoint.name
         self.model = model = checkpoint.model
         self.encoder = Encoder(checkpoint)
-        self.ends = self.encoder.end_tokens
         self.prefixes = PrefixCache(model.device)
-        self.writes = checkpoint.layers is None
-        pad = self.encoder.pad_token
-        self._pad = pad
+        self.answers = checkpoint.layers is None
         # The checkpoint's own sampling settings would be mixed into every call.
         model.generation_config = _generation_config(
-            eos_token_id=sorted(self.ends) or None,
-            pad_token_id=pad,
+            eos_token_id=sorted(self.encoder.end_tokens) or None,
+            pad_token_id=self.encoder.pad_token,
             bos_token_id=checkpoint.processor.tokenizer.bos_token_id,
         )
         # Older versions of transformers call it otherwise.
@@ -281,7 +244,7 @@ class Engine:
         self.cache_name = "cache" if "cache" in named else "past_key_values"
         # Qwen keeps the offset of its positions on the model from call to call.
         self._stateful = [part for part in model.modules() if hasattr(part, "rope_deltas")]
-        self._waiting: queue.SimpleQueue[Request | Work | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Request | Job | None] = queue.SimpleQueue()
         self._held: list[Request] = []
         self._closed = False
         self.stopping = False
@@ -293,7 +256,7 @@ class Engine:
         # A thread that still computes when the interpreter ends would abort the process.
         atexit.register(self._stop)
 
-    def submit(self, work: "Request | Work") -> None:
+    def submit(self, work: Request | Job) -> None:
         """Set the engine to work on a request or other work. Returns immediately."""
         with self._lock:
             if not self._closed:
@@ -321,14 +284,17 @@ class Engine:
 
     def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
         """Return the token ids of a prompt, those of images included."""
-        prompt: Prompt = self.call(lambda: self.encoder.encode(turns, images))
-        return prompt.tokens
+        return self.run(lambda _: self.encoder.encode(turns, images).tokens).result()
 
-    def call(self, function: Callable[[], Any]) -> Any:
-        """Run a function in the engine's thread, between two tokens, and return its result."""
-        work = _Function(function)
-        self.submit(work)
-        return work.future.result()
+    def run(self, function: Callable[[Callable[[], bool]], _Result]) -> Future[_Result]:
+        """Run a function in the engine's thread, between two tokens.
+
+        Args:
+            function: Is given one that tells whether the returned future was cancelled.
+        """
+        job = Job(function)
+        self.submit(job)
+        return job.future
 
     def waits(self, batch: Sequence[Request]) -> bool:
         """Whether something waits that may run beside a batch now."""
@@ -336,7 +302,7 @@ class Engine:
             return True
         return any(self._fits([one], batch) for one in self._held[:1])
 
-    def fail(self, work: "Request | Work", error: Exception) -> None:
+    def fail(self, work: Request | Job, error: Exception) -> None:
         """End a request or other work with an error, unless it is done."""
         with suppress(InvalidStateError):
             work.future.set_exception(explain_failure(error, self.name))
@@ -365,14 +331,18 @@ class Engine:
             limit_threads(self._threads)
         running: list[Request] = []
         while True:
-            arrived = self._arrivals(running)
-            if arrived is None or self.stopping:
-                return
-            if running and arrived:
-                self._advance(arrived, most=1)
-            running = [one for one in (*running, *arrived) if not one.done]
-            if running:
-                self._advance(running)
+            try:
+                arrived = self._arrivals(running)
+                if arrived is None or self.stopping:
+                    return
+                if running and arrived:
+                    self._advance(arrived, most=1)
+                running = [one for one in (*running, *arrived) if not one.done]
+                if running:
+                    self._advance(running)
+            except Exception as error:  # noqa: BLE001  no batch could be chosen
+                for one in (*running, *self._held):
+                    self.fail(one, error)
             running = [one for one in running if not one.done]
 
     def _arrivals(self, running: Sequence[Request]) -> list[Request] | None:
@@ -400,12 +370,14 @@ class Engine:
         self._held = left
         return taken
 
-    def _begin(self, work: "Request | Work") -> None:
+    def _begin(self, work: Request | Job) -> None:
         if work.future.done():
             return
         try:
-            if not isinstance(work, Request):
-                work.run(self)
+            if isinstance(work, Job):
+                result = work.function(work.future.done)
+                with suppress(InvalidStateError):  # the caller cancelled at this moment
+                    work.future.set_result(result)
                 return
             with loading_gate.computing():
                 work.begin(self.encoder.encode(work.turns, work.images), self.encoder.decode)
@@ -463,11 +435,11 @@ class Engine:
                 self._advance([one], most)
 
     def _generate(self, batch: Sequence[Request], most: int) -> None:
-        inputs, columns, known_width = _lay_out(batch, self._pad)
+        inputs, columns, known_width = _lay_out(batch, self.encoder.pad_token)
         cache = new_cache(self.model.config)
         if known_width:
             cache = merge_caches([one.known for one in batch], known_width, cache)
-        watch = self._decode(batch, inputs | {self.cache_name: cache}, most)
+        decoding = self._decode(batch, inputs | {self.cache_name: cache}, most)
         width = inputs["input_ids"].shape[1]
         with torch.inference_mode():
             for at, one in enumerate(batch):
@@ -477,7 +449,7 @@ class Engine:
                     self.prefixes.store(one.prompt.chain, prompt, one.prefix_cache_bytes)
                 if not one.done:
                     # The last token was chosen, not computed.
-                    generated = torch.arange(width, width + watch.steps - 1)
+                    generated = torch.arange(width, width + decoding.steps - 1)
                     own = torch.cat([columns[at], generated])
                     one.known = take_sequence(cache, at, own)
                     one.computed = len(one.tokens) - 1
@@ -487,19 +459,18 @@ class Engine:
         self._decode([one], one.prompt.inputs, one.remaining)
         one.finish("length")
 
-    def _decode(self, batch: Sequence[Request], inputs: dict[str, Any], most: int) -> Watch:
-        sampler = Sampler(batch)
-        watch = Watch(self, batch, sampler, most)
+    def _decode(self, batch: Sequence[Request], inputs: dict[str, Any], most: int) -> Decoding:
+        decoding = Decoding(self, batch, most)
         with self.computing():
             self.model.generate(
                 **{key: self.place(value) for key, value in inputs.items()},
                 generation_config=_generation_config(
                     max_new_tokens=max(one.remaining for one in batch), do_sample=False
                 ),
-                logits_processor=LogitsProcessorList([sampler]),
-                stopping_criteria=StoppingCriteriaList([watch]),
+                logits_processor=[decoding.sample],
+                stopping_criteria=[decoding.watch],
             )
-        return watch
+        return decoding
 
     def _speculate(self, one: Request) -> None:
         """Generate with a draft; such a request is alone, and its prompt is computed anew."""
@@ -508,27 +479,16 @@ class Engine:
         if one.draft is None or one.drafted is None:
             return
         draft, images = one.draft
-        read = draft.encoder.encode(one.turns, images)
+        ends, read = self.encoder.end_tokens, draft.encoder.encode(one.turns, images)
 
         def accept(token: int, scores: torch.Tensor) -> bool:
-            one.accept(token, one.logprobs(scores, token), ends=token in self.ends)
+            one.accept(token, one.logprobs(scores, token), ends=token in ends)
             return not one.done
 
         with self.computing():
             readers = Reader(self, one.prompt), Reader(draft, read)
-            speculate(*readers, self.ends, one.limit, accept, one.drafted)
+            speculate(*readers, ends, one.limit, accept, one.drafted)
         one.finish("length")
-
-
-class _Function:
-    """A function to be run in the engine's thread."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self.future: Future[Any] = Future()
-        self._function = function
-
-    def run(self, engine: Engine) -> None:  # noqa: ARG002
-        self.future.set_result(self._function())
 
 
 def check_scores(scores: torch.Tensor) -> None:
@@ -577,9 +537,3 @@ def _lay_out(
             positions[:, at, own] = one.prompt.positions_to(len(one.tokens))
         inputs["position_ids"] = positions
     return inputs, columns, known
-
-
-def _generation_config(**settings: Any) -> Any:
-    """Return a generation config; transformers leaves it untyped."""
-    config: Any = GenerationConfig
-    return config(**settings)

@@ -1,5 +1,6 @@
 """What went wrong while a checkpoint was loaded or run, as one sentence for people."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -37,6 +38,51 @@ class ModelSpec:
     layers: int | None = None
 
 
+# Signs of an error (a class by its name, or words of its message) and what is told instead. Which
+# classes exist depends on the libraries' versions.
+_REASONS = {
+    "GatedRepoError": (
+        "The model {name} is gated: accept its terms on the hub and log in with `hf auth login`."
+    ),
+    "RevisionNotFoundError": "The hub has no revision {revision!r} of the model {name}.",
+    "RepositoryNotFoundError|HFValidationError": (
+        "The hub has no model {name}, and there is no such folder."
+    ),
+    "OfflineModeIsEnabled": (
+        "The model {name} is neither a folder nor in the local hub cache, and HF_HUB_OFFLINE "
+        "forbids to download it; unset that, or give a folder."
+    ),
+    "LocalEntryNotFoundError|ConnectionError|ConnectError|TransportError": (
+        "The model {name} is neither a folder nor in the local hub cache, and the hub cannot be "
+        "reached; check the network, or give a folder."
+    ),
+    "SafetensorError": (
+        "The weights of {name} are damaged or were not downloaded whole ({text}); get them again."
+    ),
+    "no file named": (
+        "The checkpoint {name} has no weights (model.safetensors); get the whole checkpoint."
+    ),
+    "Unrecognized configuration class": (
+        "The model {name} does not read images (transformers knows no image-text-to-text model of "
+        "its type); take a vision-language checkpoint."
+    ),
+    "custom code|trust_remote_code": (
+        "The model {name} needs program code from its repository, which is not run; take the "
+        "checkpoint in transformers' own format (for InternVL, the one ending in -HF)."
+    ),
+    "does not recognize this architecture": (
+        "This version of transformers does not know the type of {name}; upgrade it."
+    ),
+    "attn_implementation|(?i:attention)": (
+        "The attention {attention!r} cannot be used for {name}; try sdpa or eager."
+    ),
+    "Should have a `model_type` key": (
+        "The config.json of {name} does not name a model_type; get the whole checkpoint."
+    ),
+    "mismatched": "The weights of {name} do not have the shapes that its config.json says.",
+}
+
+
 def explain_import_error(error: ImportError) -> ImportError:
     """Return the error to raise when the libraries of local models cannot be imported."""
     if absent := _absent():
@@ -52,15 +98,12 @@ def explain_import_error(error: ImportError) -> ImportError:
 def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
     """Return the error to raise instead of one that a library raised.
 
-    Libraries are told apart by the names of their exceptions, because which classes exist depends
-    on their versions.
-
     Returns:
         An ImportError for a missing package, else a ModelError.
     """
-    name = repr(spec.model)
-    kinds = {kind.__name__ for link in _chain(error) for kind in type(link).__mro__}
-    text = " ".join(str(error).split())
+    name, text = repr(spec.model), " ".join(str(error).split())
+    if isinstance(error, ModelError):
+        return error
     if isinstance(error, ImportError) and "flash" not in text.lower():
         if _absent():
             return explain_import_error(error)
@@ -73,70 +116,18 @@ def explain_load_error(error: Exception, spec: ModelSpec) -> Exception:
             f"There is not enough memory for the model {name}; free some, or take a smaller model "
             "or dtype."
         )
-    if "GatedRepoError" in kinds:
-        return ModelError(
-            f"The model {name} is gated: accept its terms on the hub and log in with `hf auth "
-            "login`."
-        )
-    if "RevisionNotFoundError" in kinds:
-        return ModelError(f"The hub has no revision {spec.revision!r} of the model {name}.")
-    if kinds & {"RepositoryNotFoundError", "HFValidationError"}:
-        return ModelError(f"The hub has no model {name}, and there is no such folder.")
-    if "OfflineModeIsEnabled" in kinds:
-        return ModelError(
-            f"The model {name} is neither a folder nor in the local hub cache, and HF_HUB_OFFLINE "
-            "forbids to download it; unset that, or give a folder."
-        )
-    if kinds & {"LocalEntryNotFoundError", "ConnectionError", "ConnectError", "TransportError"}:
-        return ModelError(
-            f"The model {name} is neither a folder nor in the local hub cache, and the hub cannot "
-            "be reached; check the network, or give a folder."
-        )
-    if "SafetensorError" in kinds:
-        return ModelError(
-            f"The weights of {name} are damaged or were not downloaded whole ({text}); get them "
-            "again."
-        )
-    return ModelError(_other(error, name, spec, text))
+    kinds = {kind.__name__ for link in _chain(error) for kind in type(link).__mro__}
+    for signs, told in _REASONS.items():
+        if kinds.intersection(signs.split("|")) or re.search(signs, text):
+            named = {"revision": spec.revision, "attention": spec.attention}
+            return ModelError(told.format(name=name, text=text, **named))
+    return ModelError(f"The model {name} cannot be loaded ({type(error).__name__}: {text[:300]}).")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether main or GPU memory ran out."""
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError)
-        and (
-            "out of memory" in text
-            or "can't allocate memory" in text
-            or "not enough memory" in text
-        )
-    )
-
-
-def _other(error: Exception, name: str, spec: ModelSpec, text: str) -> str:
-    if "no file named" in text:
-        return (
-            f"The checkpoint {name} has no weights (model.safetensors); get the whole checkpoint."
-        )
-    if "Unrecognized configuration class" in text:
-        return (
-            f"The model {name} does not read images (transformers knows no image-text-to-text "
-            "model of its type); take a vision-language checkpoint."
-        )
-    if "custom code" in text or "trust_remote_code" in text:
-        return (
-            f"The model {name} needs program code from its repository, which is not run; take the "
-            "checkpoint in transformers' own format (for InternVL, the one ending in -HF)."
-        )
-    if "does not recognize this architecture" in text:
-        return f"This version of transformers does not know the type of {name}; upgrade it."
-    if "attn_implementation" in text or "FlashAttention" in text or "attention" in text.lower():
-        return f"The attention {spec.attention!r} cannot be used for {name}; try sdpa or eager."
-    if "Should have a `model_type` key" in text:
-        return f"The config.json of {name} does not name a model_type; get the whole checkpoint."
-    if "mismatched" in text:
-        return f"The weights of {name} do not have the shapes that its config.json says."
-    return f"The model {name} cannot be loaded ({type(error).__name__}: {text[:300]})."
+    said = re.search("out of memory|can't allocate memory|not enough memory", str(error), re.I)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and bool(said))
 
 
 def _absent() -> list[str]:

@@ -7,10 +7,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-import psutil
 import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
+
+from .checkpoint import free_memory
 
 KVCache = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """Keys and values of some tokens by layer, each of shape (key heads, tokens, head dimension)."""
@@ -33,7 +34,7 @@ class PrefixCache:
 
     def __init__(self, device: torch.device) -> None:
         """Start empty, with an eighth of the memory that is free on a device as the limit."""
-        free = _free_memory(device)
+        free = free_memory(device)
         self.default_bytes = _BYTES_IF_UNKNOWN if free is None else free // _SHARE_OF_MEMORY
         self._entries: OrderedDict[tuple[int, ...], KVCache] = OrderedDict()
         self._by_prefix: dict[int, tuple[int, ...]] = {}
@@ -155,10 +156,3 @@ def _merged(
         if one is not None:
             merged[at, :, width - one[layer][part].shape[1] :] = one[layer][part]
     return merged
-
-
-def _free_memory(device: torch.device) -> int | None:
-    """Return the bytes that are free on a device, None if it does not tell."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return psutil.virtual_memory().available if device.type == "cpu" else None

@@ -6,16 +6,17 @@ Imports torch and transformers: only modules of a loaded model import this one.
 import hashlib
 import sys
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
+from transformers import BatchEncoding
 
-from ..chat_format import Turn, prompt_text
+from ..chat_format import MARK, Turn, prompt_text, tokenize
 from ..errors import ContextLengthError, ModelError
 from ..images import DecodedImage
 from .checkpoint import Checkpoint
@@ -88,26 +89,24 @@ class Encoder:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Take over a loaded checkpoint, whose processor is used from here alone."""
-        self._name = checkpoint.name
+        self.name = checkpoint.name
         self._config = config = checkpoint.model.config
         self.processor = processor = checkpoint.processor
-        self.tokenizer = processor.tokenizer
+        self.tokenizer = tokenizer = processor.tokenizer
         self._images = _SharedPreprocessing(processor.image_processor)
         processor.image_processor = self._images
+        processor.tokenizer = _CuttingTokenizer(tokenizer)
         self._lock = threading.Lock()
-        self._marker: str | None = getattr(processor, "image_token", None)
-        self._marker_id: int | None = (
-            self.tokenizer.convert_tokens_to_ids(self._marker) if self._marker else None
-        )
+        self.marker: str | None = getattr(processor, "image_token", None)
         text = config.get_text_config()
         self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self.reuses = config.model_type in REUSING and has_plain_cache(config)
         self._rope_index = getattr(checkpoint.model.base_model, "get_rope_index", None)
         # A model that was loaded for its attention has no generation config.
         own = getattr(getattr(checkpoint.model, "generation_config", None), "eos_token_id", None)
-        ends = [*(own if isinstance(own, list) else [own]), self.tokenizer.eos_token_id]
+        ends = [*(own if isinstance(own, list) else [own]), tokenizer.eos_token_id]
         self.end_tokens = frozenset(end for end in ends if end is not None)
-        pad = self.tokenizer.pad_token_id
+        pad = tokenizer.pad_token_id
         self.pad_token = pad if pad is not None else next(iter(sorted(self.end_tokens)), 0)
 
     def encode(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Prompt:
@@ -121,19 +120,19 @@ class Encoder:
             ContextLengthError: The prompt is longer than the model's context.
             ModelError: The template does not know a role, or does not show an image.
         """
-        digests = [image.digest for image in images]
+        digests = tuple(image.digest for image in images)
         with self._lock:
-            text = prompt_text(self.processor, turns, len(images), self._name)
+            text = prompt_text(self.processor, turns, len(images), self.name)
             extra: dict[str, Any] = {"images": [image.image for image in images]} if images else {}
             bos = self.tokenizer.bos_token
             if bos and text.startswith(bos):  # the template wrote it already
                 extra["add_special_tokens"] = False
-            self._images.digests = tuple(digests)
+            self._images.digests = digests
             try:
                 features = self.processor(text=[text], return_tensors="pt", **extra)
             except (ValueError, IndexError, RuntimeError, TypeError) as error:
                 raise ModelError(
-                    f"The processor of {self._name!r} refuses the prompt ({one_line(error)})."
+                    f"The processor of {self.name!r} refuses the prompt ({one_line(error)})."
                 ) from error
             finally:
                 self._images.digests = None
@@ -142,7 +141,7 @@ class Encoder:
         self._check_images(tokens, len(images))
         if len(tokens) >= self._context:
             raise ContextLengthError(
-                f"The prompt has {len(tokens)} tokens and {self._name!r} takes at most "
+                f"The prompt has {len(tokens)} tokens and {self.name!r} takes at most "
                 f"{self._context}, answer included; shorten it, or set max_pixels to shrink the "
                 "images.",
                 limit=self._context,
@@ -209,24 +208,46 @@ class Encoder:
         token = getattr(self._config, "image_token_id", None)
         if not images or token is None:
             return
-        if self._marker_id not in {None, token} and self._marker_id in tokens:
+        shown = self.tokenizer.convert_tokens_to_ids(self.marker) if self.marker else None
+        if shown not in {None, token} and shown in tokens:
             raise ModelError(
-                f"The config.json of {self._name!r} gives image_token_id as {token}, but its "
-                f"tokenizer writes images as token {self._marker_id} ({self._marker}); get the "
-                "files of one checkpoint."
+                f"The config.json of {self.name!r} gives image_token_id as {token}, but its "
+                f"tokenizer writes images as token {shown} ({self.marker}); get the files of one "
+                "checkpoint."
             )
         if token not in tokens:
             raise ModelError(
-                f"The chat template of {self._name!r} does not show images in messages of this "
+                f"The chat template of {self.name!r} does not show images in messages of this "
                 "role; put them into a user message."
             )
 
 
+class _CuttingTokenizer:
+    """A tokenizer that knows the marks which cut the text of a prompt, for its processor."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def __call__(self, text: list[str], **settings: Any) -> Any:
+        if MARK not in text[0]:
+            return self._tokenizer(text, **settings)
+        tensors = settings.pop("return_tensors", None)
+        cut = tokenize(self._tokenizer, text[0], **settings)
+        encoded = {key: [values] for key, values in cut.items()}
+        return BatchEncoding(encoded, tensor_type=tensors)
+
+
 class _SharedPreprocessing:
-    """An image processor that does no work twice.
+    """An image processor that does no work twice; the tensors it returns must not be changed.
 
     The small and the large model of a pair mostly have image processors with the same settings, and
     a question goes to each of them more than once.
+
+    Attributes:
+        digests: The images of the next call, None for ones that nobody knows.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -238,16 +259,11 @@ class _SharedPreprocessing:
         return getattr(self._processor, name)
 
     def __call__(self, images: Any, *args: Any, **kwargs: Any) -> Any:
-        """Work as the image processor itself; the tensors of the result must not be changed."""
         if self.digests is None:
             return self._processor(images, *args, **kwargs)
-        key = (self.digests, self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
-        with _preparing:
-            made = _prepared.get(key)
-        if made is None:
-            made = self._processor(images, *args, **kwargs)
-            with _preparing, suppress(ValueError):  # larger than the whole cache
-                _prepared[key] = made
+        options = (self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
+        make = partial(self._processor, images, *args, **kwargs)
+        made = _preprocessed(make, self.digests, options)
         # Processors take keys out of what they get.
         return made.__class__(data=dict(made))
 
@@ -256,14 +272,18 @@ def _tensor_bytes(made: Any) -> int:
     return sum(value.nbytes for value in made.values() if torch.is_tensor(value))
 
 
-_preparing = threading.Lock()
-_prepared: LRUCache[Any, Any] = LRUCache(PREPARED_BYTES, _tensor_bytes)
+@cached(
+    LRUCache(PREPARED_BYTES, _tensor_bytes),
+    key=lambda _, *content: content,
+    lock=threading.Lock(),
+)
+def _preprocessed(make: Callable[[], Any], digests: Any, options: Any) -> Any:  # noqa: ARG001
+    return make()
 
 
 def clear_prepared_images() -> None:
     """Evict the preprocessed images, for all models."""
-    with _preparing:
-        _prepared.clear()
+    _preprocessed.cache_clear()
 
 
 def _content_chain(
@@ -282,12 +302,10 @@ def _content_chain(
 
 
 def _runs(tokens: Sequence[int], image_token: int) -> list[tuple[int, int]]:
+    """Return where each run of image tokens begins and ends."""
     runs: list[tuple[int, int]] = []
-    for at, token in enumerate(tokens):
-        if token != image_token:
-            continue
-        if runs and runs[-1][1] == at:
-            runs[-1] = (runs[-1][0], at + 1)
-        else:
-            runs.append((at, at + 1))
+    for shown, run in groupby(range(len(tokens)), lambda at: tokens[at] == image_token):
+        if shown:
+            start, *rest = run
+            runs.append((start, start + 1 + len(rest)))
     return runs

@@ -132,37 +132,33 @@ def check_draft_files(target: ModelSpec, draft: ModelSpec) -> None:
         ImportError: A package is missing.
         ModelError: It cannot draft, or one of the two checkpoints cannot be read.
     """
+    sides = []
     for spec in (target, draft):
         config = read_config(spec)
-        _check_crops(spec.model, config.model_type in REUSING and has_plain_cache(config))
-    tokenizers = [read_processor(spec).tokenizer for spec in (target, draft)]
-    _check_same_tokens((target.model, draft.model), tokenizers)
+        crops = config.model_type in REUSING and has_plain_cache(config)
+        sides.append((spec.model, crops, read_processor(spec).tokenizer))
+    _check(*sides)
 
 
-def check_draft(target: "Engine", draft: "Engine") -> None:
+def check_engines(target: "Engine", draft: "Engine") -> None:
     """Refuse a loaded model that cannot draft for another one.
 
     Raises:
         ModelError: One of them cannot crop its KV cache, or their tokenizers differ.
     """
-    for engine in (target, draft):
-        _check_crops(engine.name, engine.encoder.reuses)
-    _check_same_tokens(
-        (target.name, draft.name), [target.encoder.tokenizer, draft.encoder.tokenizer]
-    )
+    _check(*((one.name, one.encoder.reuses, one.encoder.tokenizer) for one in (target, draft)))
 
 
-def _check_crops(name: str, crops: bool) -> None:
-    if not crops:
+def _check(*sides: tuple[str, bool, Any]) -> None:
+    for name, crops, _ in sides:
+        if not crops:
+            raise ModelError(
+                f"{name!r} cannot take part in speculative decoding, because it cannot take back "
+                f"what it read; use models of the types {', '.join(sorted(REUSING))}."
+            )
+    (target, _, own), (draft, _, other) = sides
+    if own.get_vocab() != other.get_vocab():
         raise ModelError(
-            f"{name!r} cannot take part in speculative decoding, because it cannot take back what "
-            f"it read; use models of the types {', '.join(sorted(REUSING))}."
-        )
-
-
-def _check_same_tokens(names: tuple[str, str], tokenizers: Sequence[Any]) -> None:
-    if tokenizers[0].get_vocab() != tokenizers[1].get_vocab():
-        raise ModelError(
-            f"{names[1]!r} cannot draft for {names[0]!r}: their tokenizers differ; use two models "
-            "of one family."
+            f"{draft!r} cannot draft for {target!r}: their tokenizers differ; use two models of "
+            "one family."
         )

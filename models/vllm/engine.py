@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
-from ..chat_format import Turn, prompt_text
+from ..chat_format import Turn, prompt_text, tokenize
 from ..completion import Chunk, Completion, Settings, token_entry
 from ..errors import EngineEndedError, ModelError, read_overflow
 from ..event_loop import EventLoopThread
@@ -219,7 +219,7 @@ class Engine:
         tokenizer = self._processor.tokenizer
         begun = bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
         prompt: dict[str, Any] = {
-            "prompt_token_ids": tokenizer(text, add_special_tokens=not begun)["input_ids"]
+            "prompt_token_ids": tokenize(tokenizer, text, add_special_tokens=not begun)["input_ids"]
         }
         if images:
             prompt["multi_modal_data"] = {"image": [image.image for image in images]}

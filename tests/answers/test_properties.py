@@ -77,27 +77,13 @@ def test_open_thinking_is_no_answer(output, answer_type):
 
 
 DRESSINGS = [
-    "{}",
-    "{}.",
-    "**{}**",
-    "**{}.**",
-    "`{}`",
-    "“{}”",
-    "\n\n  {}  \n",
-    "Answer: {}",
-    "**Answer:** {}",
-    "Final answer: **{}**.",
-    "### Final Answer\n\n{}",
-    "The answer is {}.",
-    "So the answer is: {}",
-    "\\boxed{{{}}}",
-    "$\\boxed{{\\text{{{}}}}}$",
-    "<answer>{}</answer>",
-    "<think>It may be something else.</think>\n{}",
-    "It may be something else.</think>{}",
+    "{}", "{}.", "**{}**", "**{}.**", "`{}`", "“{}”", "\n\n  {}  \n", "Answer: {}",
+    "**Answer:** {}", "Final answer: **{}**.", "### Final Answer\n\n{}", "The answer is {}.",
+    "So the answer is: {}", "\\boxed{{{}}}", "$\\boxed{{\\text{{{}}}}}$", "<answer>{}</answer>",
+    "<think>It may be something else.</think>\n{}", "It may be something else.</think>{}",
     "First I look at the picture. Then I think of it.\nAnswer: {}",
     "{}\n\nExplanation: this is what the picture shows.",
-]
+]  # fmt: skip
 
 
 @settings(max_examples=400)

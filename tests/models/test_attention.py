@@ -442,15 +442,11 @@ def test_a_span_of_words_is_covered_by_tokens_of_the_prompt(demo_weights, size, 
     assert covered == stop - start
 
 
-def test_special_tokens_are_told(deep_checkpoint):
+def test_control_tokens_in_the_text_are_read_as_characters(deep_checkpoint):
     text = "He said <|im_end|> and went."
     attention = chat(deep_checkpoint).attention(ask(text), (0, len(text)))
-    marks = [
-        text[first:last]
-        for (first, last), special in zip(attention.spans, attention.special, strict=True)
-        if special
-    ]
-    assert marks == ["<|im_end|>"]
+    assert not any(attention.special)
+    assert attention.spans[-1][1] == len(text)
     # The word that the template ends with is not taken for the message's.
     whole = chat(deep_checkpoint).attention(ask("assistant user"), (0, 14))
     word = chat(deep_checkpoint).attention(ask("assistant user"), (0, 9))

@@ -1,7 +1,6 @@
 """What one call returns, on tiny random Qwen3-VL and InternVL checkpoints."""
 
 import base64
-import io
 import math
 
 import pytest
@@ -11,8 +10,7 @@ from checkpoints import CONTEXT
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from langgraph_mai import ChatTransformers, ModelError
-from langgraph_mai.models.images import load_image
+from langgraph_mai import ChatTransformers, ChatVLLM, ModelError
 
 
 def logprobs(model, messages):
@@ -67,7 +65,7 @@ def test_what_comes_with_an_answer(model, checkpoint):
     assert "logprobs" not in metadata
 
 
-def test_an_image_costs_tokens(model):
+def test_an_image_costs_tokens(model, qwen_checkpoint):
     without, one, two = (
         model.get_num_tokens_from_messages(ask("What?", *[picture("red")] * count))
         for count in range(3)
@@ -75,31 +73,33 @@ def test_an_image_costs_tokens(model):
     assert without < one < two
     assert two - one == one - without
     assert model.invoke(ask("What?", picture("red"))).usage_metadata["input_tokens"] == one
-
-
-def test_tokens_of_a_text(model):
     assert model.get_num_tokens("abc") == 3
+    plain = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=2)
+    full, small = (
+        one.invoke(ask("What?", picture("red", (128, 128)))).usage_metadata["input_tokens"]
+        for one in (plain, plain.model_copy(update={"max_pixels": 64 * 64}))
+    )
+    assert full - small == 16 - 4
 
 
-def test_conversations(model):
+def test_all_of_a_conversation_is_read(model):
+    red, blue, wide = picture("red"), picture("blue"), picture("blue", (300, 40))
     history = [
         SystemMessage("Be brief."),
-        *ask("What?", picture("red")),
+        *ask("What?", red),
         AIMessage("A ball."),
         HumanMessage("Sure?"),
     ]
-    assert model.invoke(history).content
-    assert logprobs(model, history) != pytest.approx(logprobs(model, history[1:]))
-    assert logprobs(model, "Only text") != pytest.approx(logprobs(model, "Other text"))
     tool = [AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])]
-    tool += [ToolMessage([{"type": "image", "image": picture("red")}], tool_call_id="1")]
+    tool += [ToolMessage([{"type": "image", "image": red}], tool_call_id="1")]
     assert model.invoke([*history, *tool]).content
-
-
-def test_the_order_of_pictures_matters(model):
-    red, blue = picture("red"), picture("blue")
-    first = logprobs(model, ask("Which?", red, blue))
-    assert first != pytest.approx(logprobs(model, ask("Which?", blue, red)), abs=1e-3)
+    asked = [history, history[1:], "Only text", "Other text", ask("Which?", red, blue)]
+    asked += [ask("Which?", blue, red), ask("Which?", red)]
+    alone = [logprobs(model, one) for one in asked]
+    assert len({tuple(round(value, 3) for value in one) for one in alone}) == len(asked)
+    for messages, expected in zip(asked, alone, strict=True):
+        model.invoke(ask("What?", wide, red))  # earlier images leave no trace
+        assert logprobs(model, messages) == pytest.approx(expected, abs=1e-5)
 
 
 def test_every_form_of_a_picture_gives_the_same_answer(model, tmp_path):
@@ -120,32 +120,8 @@ def test_every_form_of_a_picture_gives_the_same_answer(model, tmp_path):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (332, 27), (1366, 6), (6, 1366), (9000, 1)])
-def test_awkward_sizes_are_answered(model, tmp_path, size):
-    path = tmp_path / "a.png"
-    Image.new("RGB", size, "red").save(path)
-    block = {"type": "image", "url": str(path)}
-    assert model.invoke([HumanMessage([block, "What?"])], max_tokens=2).content is not None
-
-
-def test_earlier_pictures_leave_no_trace(model):
-    text = logprobs(model, "Only text")
-    small, wide = picture("red"), picture("blue", (300, 40))
-    alone = logprobs(model, ask("What?", small))
-    model.invoke(ask("What?", wide, small))
-    assert logprobs(model, ask("What?", small)) == pytest.approx(alone, abs=1e-5)
-    model.invoke(ask("What?", wide, small))
-    assert logprobs(model, "Only text") == pytest.approx(text, abs=1e-5)
-
-
-def test_large_pictures_are_shrunk_on_request(qwen_checkpoint):
-    image = picture("red", (128, 128))
-    plain = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=2)
-    shrunk = plain.model_copy(update={"max_pixels": 64 * 64})
-    full, small = (
-        answering.invoke(ask("What?", image)).usage_metadata["input_tokens"]
-        for answering in (plain, shrunk)
-    )
-    assert full - small == 16 - 4
+def test_awkward_sizes_are_answered(model, size):
+    assert model.invoke(ask("What?", Image.new("RGB", size, "red")), max_tokens=2).usage_metadata
 
 
 def test_an_end_token_stops(model):
@@ -178,42 +154,33 @@ def test_drawing_is_repeatable_with_a_seed(model):
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize("temperature", [1e-300, 5e-324, 1e-40, 1e-9])
-def test_a_tiny_temperature_takes_the_likeliest_tokens(model, temperature):
+def test_the_temperature_goes_from_the_likeliest_to_all_tokens(model):
     question = ask("What?", picture("red"))
-    drawn = model.invoke(question, temperature=temperature, seed=3)
-    assert drawn.content == model.invoke(question).content
-
-
-@pytest.mark.parametrize("temperature", [1e9, 1e38, 1e300])
-def test_a_huge_temperature_draws_from_all_tokens(model, temperature):
-    drawn = [model.invoke("x", temperature=temperature, seed=seed).content for seed in range(3)]
-    assert len(set(drawn)) == 3
-
-
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_a_temperature_sharpens_or_flattens(qwen_checkpoint, temperature):
-    """The share of the likeliest first token is that of the softmax at that temperature."""
-    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=1)
-    one, two = (
-        [model.invoke("x", temperature=t, seed=seed).content for seed in range(200)]
-        for t in (1.0, temperature)
-    )
-    likeliest = model.invoke("x").content
-    assert (two.count(likeliest) > one.count(likeliest)) == (temperature < 1)
+    for tiny in (1e-300, 5e-324, 1e-40, 1e-9):
+        drawn = model.invoke(question, temperature=tiny, seed=3)
+        assert drawn.content == model.invoke(question).content
+    for huge in (1e9, 1e38, 1e300):
+        drawn = [model.invoke("x", temperature=huge, seed=seed).content for seed in range(3)]
+        assert len(set(drawn)) == 3
 
 
 def test_drawing_follows_the_models_probabilities(qwen_checkpoint):
-    """Of 300 first tokens the likeliest comes about as often as its probability says."""
-    model = ChatTransformers(
-        model=str(qwen_checkpoint), dtype="float32", max_tokens=1, logprobs=True
-    )
+    """Of 300 first tokens the likeliest comes about as often as the softmax says."""
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=1)
     (likeliest,) = logprobs(model, "x")
-    drawn = [model.invoke("x", temperature=1.0, seed=seed) for seed in range(300)]
-    entries = [one.response_metadata.get("logprobs", {}).get("content") for one in drawn]
-    hits = sum(bool(e) and e[0]["logprob"] == pytest.approx(likeliest, abs=1e-4) for e in entries)
-    share = math.exp(likeliest)
-    assert abs(hits / 300 - share) < 3 * (share * (1 - share) / 300) ** 0.5
+
+    def share(temperature):
+        drawn = [
+            model.invoke("x", temperature=temperature, seed=seed, logprobs=True)
+            for seed in range(300)
+        ]
+        entries = [one.response_metadata.get("logprobs", {}).get("content") for one in drawn]
+        told = [entry[0]["logprob"] for entry in entries if entry]
+        return sum(one == pytest.approx(likeliest, abs=1e-4) for one in told) / 300
+
+    expected = math.exp(likeliest)
+    assert abs(share(1.0) - expected) < 3 * (expected * (1 - expected) / 300) ** 0.5
+    assert share(2.0) < share(1.0) < share(0.5)
 
 
 def test_log_probabilities(model):
@@ -226,36 +193,31 @@ def test_log_probabilities(model):
     assert all(bytes(entry["bytes"]).decode() == entry["token"] for entry in ascii_only)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"max_tokens": 0},
-        {"temperature": -1},
-        {"temperature": math.nan},
-        {"temperature": math.inf},
-        {"seed": -1},
-        {"stop": [""]},
-        {"timeout": 0},
-        {"tools": []},
-        {"max_tokns": 3},
-    ],
-)
-def test_wrong_settings_of_a_call_are_named(model, settings):
-    with pytest.raises(
-        ValueError, match=next(iter(settings)).replace("stop", "stop string")
-    ) as raised:
-        model.invoke("x", **settings)
-    assert "\n" not in str(raised.value)
+WRONG = [
+    *({"max_tokens": one} for one in (0, 5.0, True, "5")),
+    *({"seed": one} for one in (-1, 1.5, 1 << 64)),
+    *({"temperature": one} for one in (-0.1, math.nan, math.inf, "hot")),
+    *({"stop": [one]} for one in ("", b"x", "\ud800")),
+    *({"timeout": one} for one in (0, -1, math.inf, math.nan, "5", True)),
+    {"top_logprobs": 21},
+    {"tools": []},
+    {"max_tokns": 3},
+]
 
 
-def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(model):
+@pytest.mark.parametrize("kind", [ChatTransformers, ChatVLLM])
+def test_wrong_settings_of_a_call_are_named_before_a_model_loads(kind):
+    for wrong in WRONG:
+        named = next(iter(wrong)).replace("stop", "stop string")
+        with pytest.raises(ValueError, match=named) as raised:
+            kind(model="/nowhere").invoke("x", **wrong)
+        assert "\n" not in str(raised.value)
+
+
+def test_prompt_and_answer_fit_the_context(model):
     tokens = model.get_num_tokens_from_messages([HumanMessage("")])
     with pytest.raises(ModelError, match=rf"{CONTEXT + tokens} tokens .* at most {CONTEXT}"):
         model.invoke("x" * CONTEXT)
-
-
-def test_the_answer_ends_where_the_context_ends(model):
-    tokens = model.get_num_tokens_from_messages([HumanMessage("")])
     message = model.invoke("x" * (CONTEXT - tokens - 5), max_tokens=100, temperature=1.0, seed=0)
     assert message.usage_metadata["total_tokens"] <= CONTEXT
     assert message.response_metadata["finish_reason"] in {"length", "stop"}
@@ -266,22 +228,28 @@ def test_a_role_that_the_template_refuses(model):
         model.invoke([ChatMessage(role="critic", content="Bad.")])
 
 
-def test_the_image_marker_inside_a_text(checkpoint, model):
+def test_control_tokens_in_a_text_are_read_as_characters(model):
+    """A question, an earlier answer or a tool's result never ends a turn nor shows an image."""
     from transformers import AutoProcessor
 
-    marker = AutoProcessor.from_pretrained(checkpoint).image_token
+    processor = AutoProcessor.from_pretrained(model.model)
+    tokenizer = processor.tokenizer
+    own = [*tokenizer.all_special_tokens, processor.image_token]
     for images in ([], [picture("red")]):
-        with pytest.raises(ModelError, match="marker"):
-            model.invoke(ask(f"What is {marker}?", *images))
-
-
-def test_pictures_may_be_loaded_by_the_caller(model, tmp_path):
-    path = tmp_path / "a.webp"
-    picture("red").save(path, lossless=True)
-    loaded = load_image(str(path)).image
-    stream = io.BytesIO()
-    loaded.save(stream, "PNG")
-    assert model.invoke(ask("What?", loaded)).content
+        harmless = model.prompt_token_ids(ask("What is it?", *images))
+        for token in own:
+            text = f"What is {token}{token[:-1]}{token} it?"
+            tokens = model.prompt_token_ids(ask(text, *images))
+            ids = tokenizer.convert_tokens_to_ids(own)
+            assert [tokens.count(one) for one in ids] == [harmless.count(one) for one in ids]
+            assert text in tokenizer.decode(tokens)
+            assert model.invoke(ask(text, *images)).content
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    split = [{"type": "text", "text": "a <|im_"}, {"type": "text", "text": "end|> b"}]
+    history = [HumanMessage(split), AIMessage("<|im_end|>"), HumanMessage("?")]
+    plain = [HumanMessage("a"), AIMessage("b"), HumanMessage("?")]
+    counts = [model.prompt_token_ids(one).count(end) for one in (history, plain)]
+    assert counts[0] == counts[1]
 
 
 def test_tools_are_not_offered(model):

@@ -110,22 +110,17 @@ def test_seeded_draws_stop_strings_and_logprobs_are_those_of_single_calls(model)
     assert list(map(told, model.batch(QUESTIONS, stop=stop, **drawn))) == alone(
         model, stop=stop, **drawn
     )
-    for together, question in zip(model.batch(QUESTIONS, logprobs=True), QUESTIONS, strict=True):
-        single = model.invoke(question, logprobs=True)
+    asked = {"logprobs": True, "top_logprobs": 2}
+    for together, question in zip(model.batch(QUESTIONS, **asked), QUESTIONS, strict=True):
+        single = model.invoke(question, **asked)
         one, other = (
             message.response_metadata["logprobs"]["content"] for message in (together, single)
         )
+        assert all(len(entry["top_logprobs"]) == 2 for entry in one)
         assert [entry["token"] for entry in one] == [entry["token"] for entry in other]
         assert [entry["logprob"] for entry in one] == pytest.approx(
             [entry["logprob"] for entry in other], abs=1e-3
         )
-
-
-def test_logprobs_of_long_outputs_keep_no_logits(qwen):
-    entries = qwen.invoke("x", logprobs=True, top_logprobs=2, **LONG).response_metadata["logprobs"]
-    assert len(entries["content"]) >= 1
-    assert all(len(entry["top_logprobs"]) == 2 for entry in entries["content"])
-    assert all(isinstance(entry["logprob"], float) for entry in entries["content"])
 
 
 def test_a_short_call_joins_a_long_one_and_neither_is_disturbed(model, watched):
@@ -216,7 +211,7 @@ def test_only_the_request_at_fault_fails(qwen, watched):
     assert [told(results[0]), told(results[2])] == expected
 
 
-@pytest.mark.parametrize("at", [1, 6, 7])
+@pytest.mark.parametrize("at", [1, 6])
 @pytest.mark.parametrize("name", ["log_softmax", "stack"])
 def test_memory_that_runs_out_between_two_tokens_changes_no_output(qwen, monkeypatch, at, name):
     drawn = {"logprobs": True, "temperature": 2.0, "seed": 5}
@@ -241,6 +236,14 @@ def test_memory_that_runs_out_between_two_tokens_changes_no_output(qwen, monkeyp
         assert isinstance(result, Exception) or told(result) == single
 
 
+def test_where_no_batch_can_be_chosen_the_callers_are_told(qwen):
+    """As after an update that nobody checked; the thread lives on for the others."""
+    spoilt = qwen.model_copy(update={"batch_size": "many"})
+    results = spoilt.batch(QUESTIONS, return_exceptions=True)
+    assert any(isinstance(one, ModelError) and "failed (TypeError" in str(one) for one in results)
+    assert list(map(told, qwen.batch(QUESTIONS))) == alone(qwen)
+
+
 def test_a_cancelled_call_ends_within_a_token_and_disturbs_nobody(qwen, watched):
     settings = {**LONG, "max_tokens": 60}
     expected = [told(qwen.invoke(question, **settings)) for question in QUESTIONS[:3]]
@@ -257,13 +260,6 @@ def test_a_cancelled_call_ends_within_a_token_and_disturbs_nobody(qwen, watched)
     first, cancelled, last = asyncio.run(cancel_one())
     assert isinstance(cancelled, asyncio.CancelledError)
     assert [told(first), told(last)] == [expected[0], expected[2]]
-    watched.steps, watched.pace = 0, 0.01
-    stream = qwen.stream(QUESTIONS[0], **LONG)
-    next(stream)
-    stream.close()
-    steps = watched.steps
-    assert qwen.invoke("x", max_tokens=1).content is not None
-    assert watched.steps <= steps + 6
 
 
 def test_langchain_caches_answer_within_a_batch(qwen, watched):
@@ -332,17 +328,3 @@ def test_half_precision_leaves_torchs_default_dtype(checkpoint):
     model = ChatTransformers(model=str(checkpoint), dtype="bfloat16", device="cpu", max_tokens=4)
     assert len(model.batch(QUESTIONS)) == 5
     assert torch.get_default_dtype() == torch.float32
-
-
-def test_cpu_threads_of_the_rest_of_the_process_stay_as_they_are(qwen_checkpoint, tmp_path):
-    before, seen = torch.get_num_threads(), []
-    for threads in (None, 1, 2):
-        folder = shutil.copytree(qwen_checkpoint, tmp_path / str(threads))
-        model = chat(folder, threads=threads, max_tokens=2)
-        assert model.invoke("x").content is not None
-        model.unload()
-    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert seen == [before]
-    assert torch.get_num_threads() == before

@@ -3,26 +3,16 @@
 import builtins
 import json
 import logging
-import re
 import shutil
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 import torch
-from langchain_core.messages import HumanMessage
-from PIL import Image
+from asked import ask, picture
 
 from langgraph_mai import ChatTransformers, ModelError
-
-
-def broken(checkpoint, folder, drop=(), **config):
-    """A copy of a checkpoint without some files, or with another config."""
-    shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns(*drop))
-    if config:
-        path = folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | config))
-    return folder
 
 
 def failure(model, kind=ModelError, **options):
@@ -34,258 +24,196 @@ def failure(model, kind=ModelError, **options):
     return message
 
 
-def test_a_missing_folder(tmp_path):
-    assert f"no model folder '{tmp_path}/nothing'" in failure(tmp_path / "nothing")
-    assert "no model folder" in failure("./nothing")
+@pytest.fixture
+def broken(qwen_checkpoint, tmp_path):
+    """A copy of a checkpoint without some files, with other keys in its config, other weights."""
+
+    def make(drop=(), change=None, weights=None):
+        folder = tmp_path / "broken"
+        shutil.copytree(qwen_checkpoint, folder, ignore=shutil.ignore_patterns(*drop))
+        for path, keys in (change or {}).items():
+            content = json.loads((folder / path).read_text())
+            for key, value in keys.items():
+                below = content
+                *parts, last = key.split(".")
+                for part in parts:
+                    below = below[part]
+                below[last] = value
+                if value is None:
+                    del below[last]
+            (folder / path).write_text(json.dumps(content))
+        if weights:
+            from safetensors.torch import load_file, save_file
+
+            tensors = load_file(folder / "model.safetensors")
+            weights(tensors)
+            save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        return folder
+
+    return make
 
 
-def test_a_hub_name_without_network():
-    message = failure("Qwen/Qwen3-VL-2B-Instruct")
-    assert "'Qwen/Qwen3-VL-2B-Instruct' is neither a folder nor in the local hub cache" in message
-    assert "HF_HUB_OFFLINE" in message
+def config(**keys):
+    return {"change": {"config.json": {key.replace("__", "."): v for key, v in keys.items()}}}
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        ("ConnectionError", "cannot be reached"),
-        ("GatedRepoError", "gated"),
-        ("RepositoryNotFoundError", "The hub has no model"),
-        ("RevisionNotFoundError", "no revision 'v9'"),
-    ],
-)
-def test_what_the_hub_says(monkeypatch, error, expected):
-    from langgraph_mai.models.transformers import checkpoint as loading
+UP = "model.language_model.layers.1.mlp.up_proj.weight"
+HUGE = {"hidden_size": 65536, "num_hidden_layers": 200, "intermediate_size": 262144}
+LAYERS = "weights of layers that its config.json does not count"
+BROKEN = {
+    "no weights": ({"drop": ["*.safetensors"]}, "has no weights"),
+    # transformers fills them with random numbers, or leaves them out, and says little.
+    "some weights": ({"weights": lambda all_of: all_of.pop(UP)}, "lacks 1 of the model's weights"),
+    "another shape": (config(text_config__intermediate_size=96), "do not have the shapes"),
+    "fewer text layers": (config(text_config__num_hidden_layers=1), LAYERS),
+    "fewer image layers": (
+        config(vision_config__depth=1, vision_config__deepstack_visual_indexes=[0, 0]),
+        LAYERS,
+    ),
+    "no vocabulary": (
+        {"change": {"tokenizer.json": {"model.vocab": None}}},
+        "look at tokenizer.json",
+    ),
+    "unknown type": (config(model_type="vlm_of_2030"), "upgrade"),
+    "own code": (
+        config(model_type="internvl_chat", auto_map={"AutoConfig": "configuration.InternVL"}),
+        "ending in -HF",
+    ),
+    "no processor": ({"drop": ["processor_config.json"]}, "look at processor_config.json"),
+    "no tokenizer": ({"drop": ["tokenizer.json"]}, "has no tokenizer (tokenizer.json)"),
+    "no tokenizer at all": ({"drop": ["tokenizer*.json"]}, "has no tokenizer (tokenizer.json)"),
+    "no template": ({"drop": ["chat_template.jinja"]}, "has no chat template"),
+    # Found from the config, before anything is read: the system would kill the process.
+    "too large": (
+        config(**{f"text_config__{key}": value for key, value in HUGE.items()}),
+        "GB for its weights",
+    ),
+}
 
-    kind = type(error, (OSError,), {})
 
-    def refuse(*args, **kwargs):
-        raise kind("a long\ntext")
-
-    monkeypatch.setattr(loading, "snapshot_download", refuse)
-    assert expected in failure("some/model", revision="v9")
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_with_a_checkpoint(broken, name):
+    changes, sentence = BROKEN[name]
+    assert sentence in failure(broken(**changes), device="cpu")
 
 
-def test_a_folder_without_config(tmp_path):
-    assert "holds no config.json" in failure(tmp_path)
-
-
-def test_missing_weights(qwen_checkpoint, tmp_path):
-    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["*.safetensors"])
-    assert "has no weights" in failure(folder)
-
-
-def test_weights_cut_off(qwen_checkpoint, tmp_path):
-    weights = broken(qwen_checkpoint, tmp_path / "a") / "model.safetensors"
+def test_a_damaged_file_is_named(broken):
+    folder = broken()
+    for file in (
+        "config",
+        "generation_config",
+        "processor_config",
+        "tokenizer_config",
+        "tokenizer",
+    ):
+        path = folder / f"{file}.json"
+        whole = path.read_bytes()
+        for content in (b"", b"{", b"[]", b"null", b"\xff\xfe{}", b"[" * 100_000):
+            path.write_bytes(content)
+            message = failure(folder)
+            assert f"The file {file}.json of" in message
+            assert "no JSON object" in message
+        path.write_bytes(b"{}")
+        if file in {"config", "processor_config", "tokenizer"}:
+            assert f"{file}.json" in failure(folder)
+        path.write_bytes(whole)
+    weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:20_000])
-    assert "damaged or were not downloaded whole" in failure(tmp_path / "a")
+    assert "damaged or were not downloaded whole" in failure(folder)
 
 
-def test_some_weights_missing(qwen_checkpoint, tmp_path):
-    """transformers fills them with random numbers and only prints a report."""
-    from safetensors.torch import load_file, save_file
-
-    path = broken(qwen_checkpoint, tmp_path / "a") / "model.safetensors"
-    weights = load_file(path)
-    weights.pop("model.language_model.layers.1.mlp.up_proj.weight")
-    save_file(weights, path, {"format": "pt"})
-    assert "lacks 1 of the model's weights" in failure(tmp_path / "a")
-
-
-def test_weights_of_another_shape(qwen_checkpoint, tmp_path):
-    text = json.loads((qwen_checkpoint / "config.json").read_text())["text_config"]
-    folder = broken(qwen_checkpoint, tmp_path / "a", text_config={**text, "intermediate_size": 96})
-    assert "do not have the shapes" in failure(folder)
-
-
-@pytest.mark.parametrize("part", ["text_config", "vision_config"])
-def test_fewer_layers_than_weights(qwen_checkpoint, tmp_path, part):
-    """transformers leaves the rest out without a word."""
-    config = json.loads((qwen_checkpoint / "config.json").read_text())[part]
-    name = "num_hidden_layers" if part == "text_config" else "depth"
-    changes = {part: {**config, name: 1}}
-    if part == "vision_config":
-        changes[part]["deepstack_visual_indexes"] = [0, 0]
-    message = failure(broken(qwen_checkpoint, tmp_path / "a", **changes))
-    assert "weights of layers that its config.json does not count" in message
-
-
-def test_weights_that_a_model_can_do_without(qwen_checkpoint, tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    path = broken(qwen_checkpoint, tmp_path / "a") / "model.safetensors"
-    weights = load_file(path)
-    embedding = next(name for name in weights if name.endswith("embed_tokens.weight"))
-    weights["lm_head.weight"] = weights[embedding].clone()  # tied: a second copy
-    weights["model.language_model.rotary_emb.inv_freq"] = torch.ones(8)
-    weights["mtp.fc.weight"] = torch.ones(4, 4)  # a head for training
-    save_file(weights, path, {"format": "pt"})
-    assert ChatTransformers(model=str(tmp_path / "a"), max_tokens=1).invoke("x")
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe{}", b"[" * 100_000])
-@pytest.mark.parametrize(
-    "file",
-    [
-        "config.json",
-        "generation_config.json",
-        "processor_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ],
-)
-def test_a_damaged_file_is_named(qwen_checkpoint, tmp_path, file, content):
-    (broken(qwen_checkpoint, tmp_path / "a") / file).write_bytes(content)
-    message = failure(tmp_path / "a")
-    assert f"The file {file} of" in message
-    assert "no JSON object" in message
-
-
-@pytest.mark.parametrize(
-    ("file", "named"),
-    [
-        ("config.json", "config.json"),
-        ("processor_config.json", "processor_config.json"),
-        ("tokenizer.json", "tokenizer.json"),
-    ],
-)
-def test_a_file_without_its_content_is_named(qwen_checkpoint, tmp_path, file, named):
-    (broken(qwen_checkpoint, tmp_path / "a") / file).write_text("{}")
-    assert named in failure(tmp_path / "a")
-
-
-def test_a_tokenizer_without_vocabulary(qwen_checkpoint, tmp_path):
-    path = broken(qwen_checkpoint, tmp_path / "a") / "tokenizer.json"
-    content = json.loads(path.read_text())
-    del content["model"]["vocab"]
-    path.write_text(json.dumps(content))
-    assert "look at tokenizer.json" in failure(tmp_path / "a")
-
-
-@pytest.mark.parametrize("token", [5, 999_999])
-def test_an_image_token_of_another_checkpoint(qwen_checkpoint, tmp_path, token):
-    folder = broken(qwen_checkpoint, tmp_path / "a", image_token_id=token)
-    block = {"type": "image", "image": Image.new("RGB", (64, 64))}
-    model = ChatTransformers(model=str(folder), max_tokens=1)
-    with pytest.raises(ModelError, match=f"gives image_token_id as {token}, but its tokenizer"):
-        model.invoke([HumanMessage([block, "x"])])
-    assert model.invoke("x")
-
-
-@pytest.mark.parametrize("name", ["x" * 3000, "~nobody-of-this-name/model", "a\0b", "\udce9"])
-def test_what_cannot_be_a_folder(name):
-    assert re.search("no model folder|no such folder", failure(name))
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [({"foo": 1}, "'foo'"), ({"max_token": 5, "tempreture": 1}, "'max_token', 'tempreture'")],
-)
-def test_an_unknown_setting_is_named(settings, named):
-    with pytest.raises(TypeError, match=f"has no setting {named}; it has .*max_tokens"):
-        ChatTransformers(model="some/model", **settings)
-
-
-def test_an_unknown_type(qwen_checkpoint, tmp_path):
-    folder = broken(qwen_checkpoint, tmp_path / "a", model_type="vlm_of_2030")
-    assert "upgrade" in failure(folder)
-
-
-def test_a_checkpoint_with_its_own_code(qwen_checkpoint, tmp_path):
-    folder = broken(
-        qwen_checkpoint,
-        tmp_path / "a",
-        model_type="internvl_chat",
-        auto_map={"AutoConfig": "configuration_internvl_chat.InternVLChatConfig"},
-    )
-    assert "ending in -HF" in failure(folder)
-
-
-def test_a_text_only_checkpoint(qwen_checkpoint, tmp_path):
+def test_a_text_only_checkpoint(broken):
     from transformers import Qwen3Config
 
-    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["config.json"])
+    folder = broken(drop=["config.json"])
+    assert "holds no config.json" in failure(folder)
     Qwen3Config(hidden_size=32, num_hidden_layers=1).save_pretrained(folder)
     assert "does not read images" in failure(folder)
 
 
-def test_no_processor(qwen_checkpoint, tmp_path):
-    folder = broken(qwen_checkpoint, tmp_path / "a", drop=["processor_config.json"])
-    assert "look at processor_config.json" in failure(folder)
+def test_weights_that_a_model_can_do_without(broken):
+    def add(weights):
+        embedding = next(name for name in weights if name.endswith("embed_tokens.weight"))
+        weights["lm_head.weight"] = weights[embedding].clone()  # tied: a second copy
+        weights["model.language_model.rotary_emb.inv_freq"] = torch.ones(8)
+        weights["mtp.fc.weight"] = torch.ones(4, 4)  # a head for training
+
+    assert ChatTransformers(model=str(broken(weights=add)), max_tokens=1).invoke("x")
 
 
-@pytest.mark.parametrize("drop", [["tokenizer.json"], ["tokenizer.json", "tokenizer_config.json"]])
-def test_no_tokenizer(checkpoint, tmp_path, drop):
-    folder = broken(checkpoint, tmp_path / "a", drop=drop)
-    assert "has no tokenizer (tokenizer.json)" in failure(folder)
+@pytest.mark.parametrize("token", [5, 999_999])
+def test_an_image_token_of_another_checkpoint(broken, token):
+    model = ChatTransformers(model=str(broken(**config(image_token_id=token))), max_tokens=1)
+    with pytest.raises(ModelError, match=f"gives image_token_id as {token}, but its tokenizer"):
+        model.invoke(ask("x", picture("red")))
+    assert model.invoke("x")
 
 
-def test_no_chat_template(checkpoint, tmp_path):
-    folder = broken(checkpoint, tmp_path / "a", drop=["chat_template.jinja"])
-    assert "has no chat template" in failure(folder)
+def test_names_that_are_no_folder(tmp_path):
+    assert f"no model folder '{tmp_path}/nothing'" in failure(tmp_path / "nothing")
+    message = failure("Qwen/Qwen3-VL-2B-Instruct")
+    assert "'Qwen/Qwen3-VL-2B-Instruct' is neither a folder nor in the local hub cache" in message
+    assert "HF_HUB_OFFLINE" in message
+    for name in ("./nothing", "x" * 3000, "~nobody-of-this-name/model", "a\0b", "\udce9"):
+        message = failure(name)
+        assert "no model folder" in message or "no such folder" in message
 
 
-@pytest.mark.parametrize("attention", ["unheard_of", "flash_attention_2"])
-def test_an_attention_that_is_not_there(qwen_checkpoint, attention):
-    assert f"'{attention}' cannot be used" in failure(
-        qwen_checkpoint, attn_implementation=attention
-    )
+def test_what_the_hub_says(monkeypatch):
+    from langgraph_mai.models.transformers import checkpoint as loading
+
+    def refuse(error):
+        raise type(error, (OSError,), {})("a long\ntext")
+
+    for error, expected in {
+        "ConnectionError": "cannot be reached",
+        "GatedRepoError": "gated",
+        "RepositoryNotFoundError": "The hub has no model",
+        "RevisionNotFoundError": "no revision 'v9'",
+    }.items():
+        monkeypatch.setattr(loading, "snapshot_download", lambda *_, said=error, **__: refuse(said))
+        assert expected in failure("some/model", revision="v9")
 
 
-def test_an_unknown_dtype(qwen_checkpoint):
-    assert "'float8' is not known" in failure(qwen_checkpoint, dtype="float8")
-
-
-@pytest.mark.parametrize("device", ["gpu", "cuda:x", "", "meta", "xpu", "hpu:0", "vulkan", "ipu"])
-def test_an_unknown_device(qwen_checkpoint, device):
-    assert "is not known" in failure(qwen_checkpoint, device=device)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(qwen_checkpoint):
-    assert "torch finds no CUDA GPU" in failure(qwen_checkpoint, device="cuda")
-
-
-def test_a_model_larger_than_the_memory(qwen_checkpoint, tmp_path):
-    """Found from the config, before anything is read: the system would kill the process."""
-    text = json.loads((qwen_checkpoint / "config.json").read_text())["text_config"]
-    huge = {**text, "hidden_size": 65536, "num_hidden_layers": 200, "intermediate_size": 262144}
-    folder = broken(qwen_checkpoint, tmp_path / "a", text_config=huge)
-    assert "GB for its weights" in failure(folder, device="cpu")
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"),
-        RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: can't allocate memory"
+def test_settings_that_cannot_be(qwen_checkpoint):
+    cases = [
+        ({"dtype": "float8"}, "'float8' is not known"),
+        ({"attn_implementation": "unheard_of"}, "'unheard_of' cannot be used"),
+        ({"attn_implementation": "flash_attention_2"}, "'flash_attention_2' cannot be used"),
+        *(
+            ({"device": device}, "is not known")
+            for device in ("gpu", "cuda:x", "", "meta", "xpu", "hpu:0", "vulkan", "ipu")
         ),
-    ],
-)
-def test_memory_that_runs_out_while_loading(qwen_checkpoint, monkeypatch, error):
-    from transformers import AutoModelForImageTextToText
-
-    def fail(*args, **kwargs):
-        raise error
-
-    monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", fail)
-    assert "not enough memory for the model" in failure(qwen_checkpoint, threads=7)
+    ]
+    if not torch.cuda.is_available():
+        cases.append(({"device": "cuda"}, "is not there"))
+    for given, sentence in cases:
+        assert sentence in failure(qwen_checkpoint, **given)
+    for given, named in (({"foo": 1}, "'foo'"), ({"max_token": 5, "b": 1}, "'b', 'max_token'")):
+        with pytest.raises(TypeError, match=f"has no setting {named}; it has .*max_tokens"):
+            ChatTransformers(model="some/model", **given)
 
 
-def test_memory_that_runs_out_while_answering(qwen_checkpoint, monkeypatch):
-    from transformers import GenerationMixin
+OUT_OF_MEMORY = [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: can't allocate memory"),
+]
 
-    def fail(*args, **kwargs):
-        raise torch.OutOfMemoryError("CUDA out of memory")
 
-    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32")
-    monkeypatch.setattr(GenerationMixin, "generate", fail)
-    with pytest.raises(ModelError, match="lower max_pixels"):
-        model.invoke("x")
-    with pytest.raises(ModelError, match="lower max_pixels"):  # row by row it runs out too
-        model.batch(["x", "y"])
+def test_memory_that_runs_out(qwen_checkpoint, monkeypatch):
+    from transformers import AutoModelForImageTextToText, GenerationMixin
+
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32").load()
+    for error in OUT_OF_MEMORY:
+        fail = Mock(side_effect=error)
+        monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", fail)
+        monkeypatch.setattr(GenerationMixin, "generate", lambda *_, raised=fail, **__: raised())
+        assert "not enough memory for the model" in failure(qwen_checkpoint, threads=7)
+        with pytest.raises(ModelError, match="lower max_pixels"):
+            model.invoke("x")
+        with pytest.raises(ModelError, match="lower max_pixels"):  # one by one it runs out too
+            model.batch(["x", "y"])
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
@@ -318,29 +246,23 @@ def test_a_package_that_the_processor_misses(qwen_checkpoint, monkeypatch):
 
 
 def test_a_failed_load_can_be_repeated(qwen_checkpoint, tmp_path):
-    folder = tmp_path / "late"
-    failure(folder)
-    shutil.copytree(qwen_checkpoint, folder)
-    assert ChatTransformers(model=str(folder), max_tokens=1).invoke("x")
+    failure(tmp_path / "late")
+    shutil.copytree(qwen_checkpoint, tmp_path / "late")
+    assert ChatTransformers(model=str(tmp_path / "late"), max_tokens=1).invoke("x")
 
 
-def test_nothing_is_printed(qwen_checkpoint, capfd, caplog):
-    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=4)
-    model.unload()
+def test_nothing_is_printed_and_transformers_own_settings_stay(qwen_checkpoint, capfd, caplog):
+    from transformers.utils import logging as theirs
+
+    before = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32", max_tokens=4, threads=6)
     with caplog.at_level(logging.WARNING):
         model.invoke("x")
         list(model.stream("x", temperature=0.7))
+        model.unload()
     assert capfd.readouterr() == ("", "")
     assert not caplog.records
-
-
-def test_transformers_own_settings_are_left_alone(qwen_checkpoint):
-    from transformers.utils import logging as transformers_logging
-
-    before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    ChatTransformers(model=str(qwen_checkpoint), threads=6).load().unload()
-    after = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    assert before == after
+    assert before == (theirs.get_verbosity(), theirs.is_progress_bar_enabled())
 
 
 def test_importing_and_making_models_loads_no_torch():

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -49,28 +49,32 @@ def test_the_answer_is_the_one_without_a_draft(models, question, ask):
     assert ask(target.model_copy(update={"draft": draft}), question()) == expected
 
 
-def test_the_message_says_what_became_of_the_drafts_tokens(models, question):
+@pytest.mark.parametrize("twin", [False, True])
+@pytest.mark.parametrize("limit", [1, 2, 6, 7, 30])
+def test_limits_log_probabilities_and_counts_are_those_without_a_draft(
+    models, question, limit, twin
+):
     target, draft = models
-    message = target.invoke(question(), draft=draft)
-    said = message.response_metadata
-    assert 0 <= said["accepted_tokens"] < said["drafted_tokens"]
-    assert message.usage_metadata["output_tokens"] == 30
-    assert said["finish_reason"] == "length"
-    twin = target.model_copy()
-    said = target.invoke(question(), draft=twin).response_metadata
-    assert said["accepted_tokens"] == said["drafted_tokens"] > 20
-    assert "drafted_tokens" not in target.invoke(question()).response_metadata
-    *_, last = target.stream(question(), draft=draft)
-    assert last.response_metadata["drafted_tokens"] > 0
-
-
-@pytest.mark.parametrize("limit", [1, 2, 6, 7])
-def test_limits_hold_to_the_token(models, question, limit):
-    target, draft = models
-    for writer in (draft, target.model_copy()):
-        message = target.invoke(question(), draft=writer, max_tokens=limit)
-        assert message.usage_metadata["output_tokens"] == limit
-        assert message.text == target.invoke(question(), max_tokens=limit).text
+    draft = target.model_copy() if twin else draft
+    asked = {"max_tokens": limit, "logprobs": True, "top_logprobs": 3}
+    message = target.invoke(question(), draft=draft, **asked)
+    plain = target.invoke(question(), **asked)
+    assert message.text == plain.text
+    said, own = message.response_metadata, plain.response_metadata
+    assert said["finish_reason"] == own["finish_reason"] == "length"
+    assert message.usage_metadata["output_tokens"] == limit
+    for one, other in zip(said["logprobs"]["content"], own["logprobs"]["content"], strict=True):
+        assert one["token"] == other["token"]
+        assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-4)
+        assert [top["token"] for top in one["top_logprobs"]] == [
+            top["token"] for top in other["top_logprobs"]
+        ]
+    assert "drafted_tokens" not in own
+    if limit == 30:
+        drafted, accepted = said["drafted_tokens"], said["accepted_tokens"]
+        assert (accepted == drafted > 20) if twin else (0 <= accepted < drafted)
+        *_, last = target.stream(question(), draft=draft)
+        assert last.response_metadata["drafted_tokens"] == drafted
 
 
 def test_stop_strings_end_the_output_where_they_do_without_a_draft(models, question):
@@ -85,21 +89,6 @@ def test_stop_strings_end_the_output_where_they_do_without_a_draft(models, quest
         assert message.usage_metadata == plain.usage_metadata | {
             "input_token_details": {"cache_read": 0}
         }
-
-
-def test_log_probabilities_are_those_without_a_draft(models, question):
-    target, draft = models
-
-    def logprobs(**settings):
-        message = target.invoke(question(), logprobs=True, top_logprobs=3, **settings)
-        return message.response_metadata["logprobs"]["content"]
-
-    for one, other in zip(logprobs(), logprobs(draft=draft), strict=True):
-        assert one["token"] == other["token"]
-        assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-4)
-        assert [top["token"] for top in one["top_logprobs"]] == [
-            top["token"] for top in other["top_logprobs"]
-        ]
 
 
 def test_calls_with_and_without_a_draft_mix(models, question):
@@ -119,29 +108,18 @@ def test_calls_with_and_without_a_draft_mix(models, question):
 
 
 def test_a_model_drafts_while_it_answers_itself(models, question):
+    """Each drafts for the other one, and neither waits for it."""
     target, draft = models
     expected = [target.invoke(question()).text, draft.invoke(question("navy")).text]
-    for _ in range(3):
-        found: dict[str, str] = {}
-
-        def answer(name, model, color, found=found, **settings):
-            found[name] = model.invoke(question(color), **settings).text
-
-        draft.clear_prefix_cache()
-        threads = [
-            threading.Thread(
-                target=answer, args=("target", target, "red"), kwargs={"draft": draft}
-            ),
-            threading.Thread(target=answer, args=("draft", draft, "navy")),
-            # Each drafts for the other one, and neither waits for it.
-            threading.Thread(target=answer, args=("turn", draft, "red"), kwargs={"draft": target}),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=60)
-        assert [found["target"], found["draft"]] == expected
-        assert found["turn"] == draft.invoke(question()).text
+    expected.append(draft.invoke(question()).text)
+    draft.clear_prefix_cache()
+    with ThreadPoolExecutor(3) as pool:
+        calls = [
+            pool.submit(target.invoke, question(), draft=draft),
+            pool.submit(draft.invoke, question("navy")),
+            pool.submit(draft.invoke, question(), draft=target),
+        ] * 2
+        assert [call.result(timeout=60).text for call in calls] == expected * 2
 
 
 def test_what_cannot_draft_is_refused_in_a_sentence(models, question, demo_weights):
@@ -152,6 +130,8 @@ def test_what_cannot_draft_is_refused_in_a_sentence(models, question, demo_weigh
     with pytest.raises(ModelError, match="serves greedy decoding only; set temperature to 0"):
         target.invoke(question(), draft=draft, temperature=0.5)
     server = ChatServer(model="m", base_url="http://127.0.0.1:9/v1")
+    assert isinstance(target, SupportsDraft)
+    assert not isinstance(server, SupportsDraft)
     with pytest.raises(ModelError, match="ChatServer cannot draft for"):
         target.check_draft(server)
     with pytest.raises(ModelError, match="ChatServer cannot draft for"):
@@ -173,13 +153,6 @@ def test_by_the_files_it_is_known_before_anything_is_loaded(models, demo_weights
     (copy / "config.json").write_text(json.dumps(config | {"model_type": "qwen2_vl"}))
     with pytest.raises(ModelError, match="it cannot take back what it read"):
         target.check_draft(ChatTransformers(model=str(copy), device="cpu"), files=True)
-
-
-def test_it_is_a_capability_that_others_lack(models):
-    target, draft = models
-    assert isinstance(target, SupportsDraft)
-    assert target.check_draft(draft) is None
-    assert not isinstance(ChatServer(model="m", base_url="http://127.0.0.1:9/v1"), SupportsDraft)
 
 
 # The loop, on models made up for it.

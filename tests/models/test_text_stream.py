@@ -73,16 +73,16 @@ def test_no_released_piece_is_taken_back(text, stop):
             break
 
 
-def test_a_possible_beginning_of_a_stop_string_is_held_back():
-    stream = TextStream(byte_decoder, ["END"])
-    assert [stream.push(byte) for byte in b"aENx"] == ["a", "", "", "ENx"]
-    assert stream.push(ord("E")) == ""
-    assert stream.finish() == "E"
-
-
-def test_half_a_character_waits_for_its_rest():
-    stream = TextStream(byte_decoder)
-    assert [stream.push(byte) for byte in "é!".encode()] == ["", "é", "!"]
+@pytest.mark.parametrize(
+    ("text", "stop", "chunks"),
+    [
+        ("aENx", ["END"], ["a", "", "", "ENx"]),
+        ("aE", ["END"], ["a", "", "E"]),
+        ("é!", [], ["", "é", "!"]),  # half a character waits for its rest
+    ],
+)
+def test_what_is_released_when(text, stop, chunks):
+    assert run(byte_decoder, text.encode(), stop)[1][: len(chunks)] == chunks
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
