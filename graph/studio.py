@@ -4,8 +4,8 @@ They have no checkpointer: the server brings its own. Variables of the environme
 
 - `LANGGRAPH_MAI_PAIR` names another pair than the demo's, or its file;
 - `LANGGRAPH_MAI_TRANSFER=sparse` makes transfer sparse, as that pair's file says;
-- `LANGGRAPH_MAI_IMAGE_ROOT`: who may send a question may name any image, so only files below this
-  folder are read, and none without it;
+- `LANGGRAPH_MAI_IMAGE_ROOT` is the folder below which image files may be read: who may send a
+  question may name any image, so without it none are;
 - `LANGGRAPH_MAI_ALLOW_FETCH=1` lets http(s) images be fetched;
 - `LANGGRAPH_MAI_PRELOAD=1` loads the weights before the server is ready, not at the first run;
 - `LANGGRAPH_MAI_STREAM_TOKENS=1` streams what the models generate inside. Chat pages would show it
@@ -63,8 +63,8 @@ class ToolInput(TypedDict, total=False):
         UntrackedValue,
         Field(
             description=(
-                "The images, in order: data URIs (data:image/png;base64,...) or http(s) URLs. "
-                "A path names a file of the server, not of its caller."
+                "The images, in order: data URIs (data:image/png;base64,...), or http(s) URLs where "
+                "the server fetches them. A path names a file of the server, not of its caller."
             )
         ),
     ]

@@ -107,14 +107,14 @@ def _block_text(block: Any) -> str:
         kind = block.get("type")
         text = block.get("text")
         # input_text: OpenAI's Responses API; no type: Bedrock.
-        if kind in {"text", "input_text", None} and isinstance(text, str):
+        if kind in ("text", "input_text", None) and isinstance(text, str):
             return text
         if kind == "non_standard":
             return _block_text(block.get("value"))
         named = " ".join(
             str(block[key]) for key in ("type", "mime_type", "mimeType") if key in block
         )
-        named = named or ", ".join(map(str, block)) or "empty"
+        named = (named or ", ".join(map(str, block)) or "empty")[:100]
     else:
         named = type(block).__name__
     raise MAIInputError(

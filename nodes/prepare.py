@@ -300,8 +300,8 @@ def _checked_choices(choices: Any) -> list[str]:
         raise MAIInputError(f"`choices` must be a list of texts, not {_kind(choices)}.")
     choices = _filled(choices)
     for choice in choices:
-        if not isinstance(choice, str) or not choice.strip():
-            raise MAIInputError(f"Every choice must be a text that is not empty, not {choice!r}.")
+        if not isinstance(choice, str):
+            raise MAIInputError(f"Every choice must be a text, not {choice!r}.")
     # A line break would let one option look like two.
     texts = [" ".join(line.strip() for line in choice.strip().splitlines()) for choice in choices]
     if len(texts) > len(LETTERS):
@@ -316,7 +316,7 @@ def _checked_choices(choices: Any) -> list[str]:
 
 def _filled(rows: Sequence[Any]) -> list[Any]:
     """Drop the rows of a form that nobody filled in."""
-    return [row for row in rows if not isinstance(row, str | None) or row]
+    return [row for row in rows if not isinstance(row, str | None) or (row and row.strip())]
 
 
 def _kind(value: Any) -> str:

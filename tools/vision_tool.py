@@ -108,9 +108,9 @@ def create_vision_tool(
     question that cannot be answered becomes a message with the reason, so that the agent can ask
     another way. `VisionMiddleware` brings this tool, and remembers images that a summary drops.
 
-    The cascade runs as a subgraph of the agent: `stream(..., subgraphs=True)` shows its steps,
-    tokens and events, and a parent's checkpointer and context reach it. Its events hold the
-    `tool_call_id`, and are the tool's progress in `stream_mode="tools"`. Where no agent runs, the
+    The cascade runs as a subgraph of the agent: `stream(..., subgraphs=True)` shows its steps and
+    tokens, and a parent's checkpointer and context reach it. Its events are the agent's own, with
+    the `tool_call_id`, in `stream_mode="custom"`, and the tool's progress in "tools". Where no agent runs, the
     tool can be invoked with `question` and `images`; if the run then waits for a person (`review`),
     that is a `RuntimeError`.
 
@@ -302,17 +302,17 @@ def _config(mai: AnyMAI, runtime: ToolRuntime[Any, Any] | None) -> RunnableConfi
     called = {"tool_call_id": runtime.tool_call_id}
     config: RunnableConfig = {**runtime.config}
     config["metadata"] = {**(config.get("metadata") or {}), **called}
-    if isinstance(mai, RemoteGraph):  # the agent's thread is none of that server's
-        own = {k: v for k, v in config.get("configurable", {}).items() if k != "thread_id"}
-        config["configurable"] = own
+    if isinstance(mai, RemoteGraph):  # the agent's thread and streams are none of that server's
+        config.pop("configurable", None)
     return config
 
 
 def _follow(mode: str, event: Any, result: Any, runtime: ToolRuntime[Any, Any] | None) -> Any:
-    """Pass an event on as the tool's progress; return the newest values."""
+    """Pass an event on, to the agent's stream and as the tool's progress; return the values."""
     if mode == "values":
         return event
     if runtime is not None:
+        runtime.stream_writer(event)
         runtime.emit_output_delta(event)
     return result
 

@@ -53,7 +53,6 @@ def ask(**given):
             "There are 27 choices; at most 26 have letters.",
         ),
         ({"question": "Which?", "choices": "cat, dog"}, "`choices` must be a list of texts"),
-        ({"question": "Which?", "choices": ["cat", " "]}, "Every choice must be a text"),
         ({"question": "Which?", "choices": ["cat", 3]}, "Every choice must be a text"),
         ({"question": "Is it?", "images": ["/nowhere/red.png"]}, "/nowhere/red.png"),
         ({"question": "Is it?", "images": ["https://example.com/red.png"]}, "https://example.com"),
@@ -72,7 +71,6 @@ def ask(**given):
         ({"question": "Is it?", "images": Array()}, "not Array"),
         ({"question": "Is it?", "images": (path for path in ["a.png"])}, "not generator"),
         ({"question": "Is it?", "images": bytearray(b"no picture")}, "image"),
-        ({"question": "Is it?", "images": " "}, "empty"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_sentence(given, sentence):

@@ -57,7 +57,10 @@ def deep_agent(mai):
 
 def supervisor(mai):
     module = pytest.importorskip("langgraph_supervisor")
-    delegates = [calls({}, name="transfer_to_vision"), AIMessage("Well.")] * len(CONVERSATION)
+
+    delegates = []
+    for _ in CONVERSATION:
+        delegates += [calls({}, name="transfer_to_vision"), AIMessage("Well.")]
     team = module.create_supervisor(
         [member(mai)], model=planner(*delegates), output_mode="full_history"
     )

@@ -143,11 +143,12 @@ def test_its_inner_steps_are_streamed(way, tool):
 
     events = list(agent.stream(given, **options)) if way == "stream" else asyncio.run(gather())
     inner = [(mode, event) for namespace, mode, event in events if namespace]
+    custom = [event for _, mode, event in events if mode == "custom"]
     assert {namespace[0].split(":")[0] for namespace, *_ in events if namespace} == {"tools"}
     nodes = [name for mode, event in inner if mode == "updates" for name in event]
     assert nodes[-2:] == ["reasoning_transfer", "respond"]
-    custom = [event for mode, event in inner if mode == "custom"]
     assert custom[-1]["route"] == "transferred"
+    assert {event["tool_call_id"] for event in custom} == {"call-0"}
     progress = [
         event["delta"]
         for _, mode, event in events
@@ -228,8 +229,8 @@ def test_a_supervisors_tool_passes_images_by_reference(tool):
         planner(delegates), [ask_vision_agent], state_schema=Album, checkpointer=InMemorySaver()
     )
     given = {"messages": [HumanMessage(SQUARES)], "images": [picture("squares")]}
-    stream = supervisor.stream(given, THREAD, stream_mode="custom", subgraphs=True)
-    assert [event["route"] for _, event in stream if event["event"] == "route"] == ["transferred"]
+    stream = supervisor.stream(given, THREAD, stream_mode="custom")
+    assert [event["route"] for event in stream if event["event"] == "route"] == ["transferred"]
     (message,) = tool_messages(supervisor.get_state(THREAD).values)
     assert message.content == "answer: 4\nroute: transferred"
 
