@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 
 from ..answers import AnswerType
 from ..models.pairs import load_pair
+from ..nodes.gate import Gate
 from ..nodes.settings import MAIContext
 from ..nodes.state import MAIError, MAIInputError, Route, Value
 from .build import MAIGraph, create_mai
@@ -37,6 +38,7 @@ def _create(**options: Any) -> MAIGraph:
         prompts=_pair.prompts,
         transfer=_pair.sparse if _transfer == "sparse" else _transfer,
         selector=_pair.selector,
+        gate=_pair.gate and Gate(_pair.gate, audit=_pair.audit),
         allow_fetch=os.environ.get("LANGGRAPH_MAI_ALLOW_FETCH") == "1",
         image_root=os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull,
         stream_tokens=os.environ.get("LANGGRAPH_MAI_STREAM_TOKENS") == "1",

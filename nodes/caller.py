@@ -37,6 +37,7 @@ from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
+from .confidence import TOP_LOGPROBS, read_logprobs
 from .settings import check_state
 from .state import CallStyle, Role, RunState
 
@@ -96,6 +97,8 @@ class Reply:
         too_long: Set if it failed because the prompt was longer than the model's context.
         cached: Whether it came from a `CallCache`.
         reasoning: What the model thought in a channel of its own.
+        logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
+            gives none.
     """
 
     seconds: float
@@ -110,6 +113,7 @@ class Reply:
     too_long: TooLong | None = None
     cached: bool = False
     reasoning: str = ""
+    logprobs: list[list[Any]] | None = None
 
     @classmethod
     def read(cls, message: AIMessage, seconds: float) -> "Reply":
@@ -133,6 +137,7 @@ class Reply:
             metadata.get("drafted_tokens"),
             metadata.get("accepted_tokens"),
             reasoning=_reasoning(message),
+            logprobs=read_logprobs(metadata),
         )
 
 
@@ -268,6 +273,9 @@ class Caller:
             settings["draft"] = request.draft
         if not all(getattr(one, "loaded", True) for one in chat_models(model)):
             emit({"event": "loading", "role": request.role})
+        # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
+        if request.style in {"direct", "transfer"} and _supports_logprobs(model):
+            settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         config: RunnableConfig = {
             **self.config,
             "callbacks": _named_by(request.role, self.config.get("callbacks")),
@@ -491,6 +499,10 @@ def _prompt(request: Request) -> list[Any]:
 def _takes_limit(model: ChatModel) -> bool:
     """Whether `max_tokens` can be passed; a few packages (ChatOllama) call it otherwise."""
     return all("max_tokens" in type(one).model_fields for one in chat_models(model))
+
+
+def _supports_logprobs(model: ChatModel) -> bool:
+    return all(hasattr(type(one), "supports_logprobs") for one in chat_models(model))
 
 
 def _stops_by_itself(model: Any) -> bool:

@@ -53,7 +53,7 @@ NS_SEP = "|"
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
     *("direct_verdict", "reasoning_verdict", "review"),
-    *("answer", "value", "route", "fallback", "calls"),
+    *("answer", "value", "route", "fallback", "confidence", "gate", "calls"),
 )
 """Every key that a run writes."""
 
