@@ -30,6 +30,9 @@ PromptStyle = Literal["direct", "explain", "reason", "transfer"]
 ReadingStyle = Literal["direct", "explain", "reason"]
 """Those without a transferred reasoning."""
 
+_LONG_ANSWER = 300
+"""From so many characters on, a direct answer that is cut is one that thinks first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -152,15 +155,15 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     """Return a call's record; the output is parsed here, once, to a typed value."""
     cut: Literal["length", "loop"] | None = None
     text = reply.text
-    if style in {"direct", "transfer"}:
-        cut = "length" if reply.finish_reason == "length" else None
-    elif style in {"explain", "reason"} and (text or reply.reasoning):
+    if style in {"explain", "reason"} or len(text) > _LONG_ANSWER:
         reasoning = cut_reasoning(text, reply.finish_reason)
         cut = reasoning.cut
         # Unfinished thoughts name many values: only what is called the answer is read.
         if cut:
             called = re.search(r"\banswer\W{0,4}(:|is\b)", reasoning.text, re.IGNORECASE)
             text = reasoning.text if called else ""
+    elif style != "judge" and reply.finish_reason == "length":
+        cut = "length"
     answer = parse(text, task["answer_type"], task["choices"], task["question"])
     read = answer.value is not None
     call: ModelCall = {
