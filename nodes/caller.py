@@ -390,11 +390,12 @@ class _Namer(BaseCallbackHandler):
 
 def _named_by(role: Role, callbacks: Any) -> Any:
     """Return callbacks of which the first names messages by the role."""
+    namer = _Namer(role)
     if not isinstance(callbacks, BaseCallbackManager):
-        return [_Namer(role), *(callbacks or [])]
+        return [namer, *(callbacks or [])]
     named = callbacks.copy()
-    named.handlers.insert(0, _Namer(role))
-    named.inheritable_handlers.insert(0, _Namer(role))
+    named.handlers.insert(0, namer)
+    named.inheritable_handlers.insert(0, namer)
     return named
 
 

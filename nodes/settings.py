@@ -161,7 +161,8 @@ def check_state(state: RunState) -> None:
             if value is not None or name == "task":
                 kind.validate_python(value)
         name = "task.settings"
-        MAIContext.model_validate(state["task"].get("settings", {}))
+        if settings := state["task"].get("settings"):
+            MAIContext.model_validate(settings)
     except ValidationError as error:
         # Without what it holds: this may be shown to whoever wrote it.
         raise MAIInputError(
