@@ -36,6 +36,9 @@ CallKey = Literal[
 ]
 Fallback = CallKey | Literal["raw_text", "review"]
 
+AskedType = Literal["auto", AnswerType]
+"""A kind of answer that is expected; "auto" to find out which."""
+
 Value = bool | float | str | list[str] | None
 """A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention."""
 
@@ -242,7 +245,7 @@ class MAIInput(TypedDict, total=False):
         ),
     ]
     answer_type: Annotated[
-        AnswerType | Literal["auto"],
+        AskedType,
         Field(description="What kind of answer is expected; auto finds out."),
     ]
 
@@ -301,7 +304,7 @@ class MAIState(_Answered, total=False):
     question: Annotated[str, UntrackedValue]
     images: Annotated[list[str], UntrackedValue]
     choices: Annotated[list[str], UntrackedValue]
-    answer_type: Annotated[AnswerType | Literal["auto"], UntrackedValue]
+    answer_type: Annotated[AskedType, UntrackedValue]
 
 
 class RunState(_Answered, total=False):
@@ -315,7 +318,7 @@ class RunState(_Answered, total=False):
     question: Annotated[str, EphemeralValue]
     images: Annotated[list[str], InputImages(_newest)]
     choices: Annotated[list[str], EphemeralValue]
-    answer_type: Annotated[AnswerType | Literal["auto"], EphemeralValue]
+    answer_type: Annotated[AskedType, EphemeralValue]
 
     task: Task
     image_data: Annotated[dict[str, str], DeltaChannel(_newest)]
