@@ -190,7 +190,7 @@ def gated(runs: Sequence[Evaluated], protocol: str) -> Table:
     rows: list[Row] = []
     for run in runs:
         own, plain = run.of(GATED), run.of("mai")
-        both = own.join(plain, rsuffix=".mai", how="inner")
+        both = own.assign(plain=plain["answer"].reindex(own.index)).dropna(subset="plain")
         if not len(both):
             continue
         calls = run.calls.assign(both=run.calls["input_tokens"] + run.calls["output_tokens"])
@@ -201,7 +201,7 @@ def gated(runs: Sequence[Evaluated], protocol: str) -> Table:
                 run.benchmark.name,
                 len(both),
                 proportion(both, both["route"] == "confident"),
-                proportion(both, both["answer"] != both["answer.mai"]),
+                proportion(both, both["answer"] != both["plain"]),
                 *(run.score(name, protocol) for name in (GATED, "mai")),
                 difference(own, plain, protocol),
                 statistics.ratio(spent, before, both["image"].tolist()),
