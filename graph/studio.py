@@ -9,6 +9,7 @@ and none without it; addresses are fetched only with `LANGGRAPH_MAI_ALLOW_FETCH=
 """
 
 import os
+from pathlib import Path
 from typing import Any
 
 from ..models.pairs import load_pair
@@ -16,6 +17,8 @@ from ..nodes.gate import Gate
 from .build import create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo")
+# A folder of this package too, such as demo/pictures; a file, such as this one, holds no image.
+_images = Path(os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull)
 _transfer: Any = os.environ.get("LANGGRAPH_MAI_TRANSFER") or "full"
 
 mai = create_mai(
@@ -26,6 +29,6 @@ mai = create_mai(
     selector=_pair.selector,
     gate=_pair.gate and Gate(_pair.gate, audit=_pair.audit),
     allow_fetch=os.environ.get("LANGGRAPH_MAI_ALLOW_FETCH") == "1",
-    image_root=os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull,
+    image_root=_images if _images.is_dir() else Path(__file__).parents[1] / _images,
 )
 """One question about images."""

@@ -252,7 +252,8 @@ class Caller:
             return unpack(value)
         except (KeyError, TypeError, ValueError):  # damaged, or not ours: the call is made again
             self.cache.discard(key)
-            return await make()
+            await self.run(self.cache.put, key, await make_packed())
+            return made[0]
 
     async def _call(self, request: Request) -> Reply:
         start = time.perf_counter()

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
@@ -241,10 +241,7 @@ class EvaluationStore(QuestionCalls):
         rows = self._execute(
             "SELECT result FROM results WHERE strategy = ? AND key = ?", strategy, key
         )
-        try:
-            return _RESULT.validate_json(rows[0][0]) if rows else None
-        except ValidationError:  # damaged: made again, from stored calls
-            return None
+        return _result(rows[0][0]) if rows else None
 
     def add_result(self, key: str, result: Result) -> None:
         """Store a result under the key of its question."""
@@ -270,6 +267,17 @@ class EvaluationStore(QuestionCalls):
                 "it writable, or name another folder; the same command continues from there."
             )
             raise self.problem from error
+
+
+def _result(text: str) -> Result | None:
+    """Read a stored result; one that is damaged is as if it was not there, and made again."""
+    found: Any = stored_value(text)
+    try:
+        calls = [{**call, "cached": False} for call in found["calls"]]
+        _RESULT.validate_python({**found, "calls": calls})
+    except (KeyError, TypeError, ValidationError):
+        return None
+    return cast("Result", found)
 
 
 def question_key(question: BenchmarkQuestion) -> str:
