@@ -17,7 +17,7 @@ from ..nodes.gate import Gate
 from .build import create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo")
-# A folder of this package too, such as demo/pictures; a file, such as this one, holds no image.
+# A folder of this package too, such as demo/pictures; below the null device is no image.
 _images = Path(os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull)
 _transfer: Any = os.environ.get("LANGGRAPH_MAI_TRANSFER") or "full"
 
