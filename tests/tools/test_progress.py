@@ -56,6 +56,7 @@ def test_what_others_say_moves_no_cursor_and_turns_no_line(capsys):
         "fallback": None,
         "calls": [call],
         "confidence": None,
+        "gate": None,
     }
     show_result(result, [HOSTILE], show_reasoning=True)
 
