@@ -46,7 +46,7 @@ HOSTILE = "yes\x1b]0;owned\x07\x1b[2J\x9b31m\u202eno\u2066\r\b"
 
 def test_what_others_say_moves_no_cursor_and_turns_no_line(capsys):
     """Models, servers and files may say it: in an answer, an error, a note."""
-    call = dict.fromkeys(ModelCall.__annotations__) | {
+    call = dict.fromkeys(ModelCall.__required_keys__) | {
         "role": "small", "style": "reason", "text": HOSTILE, "answer": HOSTILE, "error": HOSTILE,
         "seconds": 1.0, "cached": False, "images": 1,
     }  # fmt: skip
