@@ -63,8 +63,8 @@ class ToolInput(TypedDict, total=False):
         UntrackedValue,
         Field(
             description=(
-                "The images, in order: data URIs (data:image/png;base64,...), or http(s) URLs where "
-                "the server fetches them. A path names a file of the server, not of its caller."
+                "The images, in order: data URIs (data:image/png;base64,...), or http(s) URLs "
+                "where the server fetches them. A path is one of the server, not of its caller."
             )
         ),
     ]
