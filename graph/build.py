@@ -12,6 +12,7 @@ from ..configs import ConfigError, PromptsConfig, load_prompts
 from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import MODEL_RETRY, ChatModel, Node
+from ..nodes.gate import Gate, after_small_agent, gated_node
 from ..nodes.model_call import Agent, agent_node, check_chat_model, check_timeout
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import (
@@ -46,6 +47,7 @@ def create_mai(
     transfer: Transfer = "full",
     selector: AttentionModel | None = None,
     review: bool = False,
+    gate: Gate | str | Path | None = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
     stream_tokens: bool = True,
@@ -84,6 +86,10 @@ def create_mai(
             (`Command(resume={"decisions": [{"type": "approve"}]})`), with the answer
             (`Command(resume="4")`), or with an empty text to continue with the transfer. It needs
             a checkpointer, here or in a parent.
+        gate: The file of `mai calibrate`, or a `Gate` with a file for its audit. The small model
+            answers first; where its answer is probable enough, it stands (route "confident") and
+            the large model is not called. For another cascade than the calibrated one, the gate is
+            off, with a warning. A calibration gives the output its `confidence`, too.
         timeout: Seconds that one model call may take; None for no limit.
         allow_fetch: Whether http(s) images of the public internet may be fetched.
         image_root: Only image files below this folder may be read, whoever names them; None for
@@ -113,20 +119,31 @@ def create_mai(
     check_verifier(verifier)
     option = TransferOption.read(transfer, selector, reader=agents["large"], small=agents["small"])
 
+    if gate is not None:
+        given = gate if isinstance(gate, Gate) else Gate(gate)
+        own = agents["small"].model, agents["large"].model, agents["small"].prompts
+        gate = given.bind(*own, transfer, verifier)
+    gated = gate is not None and gate.calibration.threshold is not None
+
+    small_agent = agent_node("small_agent", agents["small"], "direct", cache)
     graph = new_graph()
     add(graph, prepare(access, option.check_settings))
-    add(graph, agent_node("small_agent", agents["small"], "direct", cache))
+    add(graph, gated_node(small_agent, gate) if gate and gated else small_agent)
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))
     add(graph, agent_node("small_reasoning", agents["small"], "reason", cache))
     add(graph, verification("reasoning", verifier, cache, reviewed=review))
     add(graph, reasoning_transfer("small", option, cache))
-    add(graph, respond(name))
+    add(graph, respond(name, gate))
 
     graph.add_edge(START, "prepare")
     graph.add_edge("prepare", "small_agent")
-    graph.add_edge("prepare", "large_agent")
-    graph.add_edge(["small_agent", "large_agent"], "verification")
+    if gated:
+        graph.add_conditional_edges("small_agent", after_small_agent)
+        graph.add_edge("large_agent", "verification")
+    else:
+        graph.add_edge("prepare", "large_agent")
+        graph.add_edge(["small_agent", "large_agent"], "verification")
     graph.add_conditional_edges("verification", after_direct_verification)
     graph.add_edge("small_reasoning", "reasoning_verification")
     if review:

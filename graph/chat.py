@@ -199,7 +199,7 @@ class ChatMAI(BaseChatModel):
         message: AIMessage = result["messages"][-1]
         given = message.response_metadata
         metadata = {
-            **{key: given[key] for key in ("route", "fallback", "images")},
+            **{key: given[key] for key in ("route", "fallback", "confidence", "images")},
             "calls": result["calls"],
             "model_name": self.model,
             "finish_reason": "stop",

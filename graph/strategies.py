@@ -14,6 +14,7 @@ from ..configs import ConfigError, PromptsConfig
 from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import ChatModel, Node
+from ..nodes.gate import Gate
 from ..nodes.model_call import Agent, ReadingStyle, agent_node, why_no_draft, with_draft
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import (
@@ -62,6 +63,7 @@ class StrategyOptions(TypedDict, total=False):
     verifier: Verifier | None
     transfer: Transfer
     selector: AttentionModel | None
+    gate: Gate | str | Path | None
     timeout: float | None
     allow_fetch: bool
     image_root: str | Path | None

@@ -13,6 +13,7 @@ They have no checkpointer: the server brings its own. Variables of the environme
 """
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Required
 
 from langgraph.channels import UntrackedValue
@@ -22,6 +23,7 @@ from typing_extensions import TypedDict
 
 from ..answers import AnswerType
 from ..models.pairs import load_pair
+from ..nodes.gate import Gate
 from ..nodes.settings import MAIContext
 from ..nodes.state import MAIError, MAIInputError, Route, Value
 from .build import MAIGraph, create_mai
@@ -37,6 +39,7 @@ def _create(**options: Any) -> MAIGraph:
         prompts=_pair.prompts,
         transfer=_pair.sparse if _transfer == "sparse" else _transfer,
         selector=_pair.selector,
+        gate=_pair.gate and Gate(_pair.gate, audit=_pair.audit),
         allow_fetch=os.environ.get("LANGGRAPH_MAI_ALLOW_FETCH") == "1",
         image_root=os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull,
         stream_tokens=os.environ.get("LANGGRAPH_MAI_STREAM_TOKENS") == "1",
@@ -102,21 +105,15 @@ class _ToolState(ToolInput, ToolOutput):
     """Both."""
 
 
-async def _answer(state: _ToolState) -> ToolOutput:
-    unknown: ToolOutput = {
-        "answer": None,
-        "value": None,
-        "route": None,
-        "confidence": None,
-        "error": None,
-    }
+async def _answer(state: Any) -> Any:
+    asked: Any = {key: state[key] for key in ToolInput.__annotations__ if key in state}
+    result: Mapping[str, Any] = {}
+    reason = None
     try:
-        result = await mai.ainvoke(
-            {key: state[key] for key in ToolInput.__annotations__ if key in state}
-        )
+        result = await mai.ainvoke(asked)
     except (MAIError, MAIInputError) as error:
-        return {**unknown, "error": str(error)}
-    return {key: result[key] for key in unknown if key in result}
+        reason = str(error)
+    return {key: result.get(key) for key in ToolOutput.__annotations__} | {"error": reason}
 
 
 mai_tool = (
@@ -130,5 +127,6 @@ mai_tool = (
 )
 
 if os.environ.get("LANGGRAPH_MAI_PRELOAD") == "1":
-    for _model in (_pair.small, _pair.large):
+    _models: Any = (_pair.small, _pair.large)
+    for _model in _models:
         _model.load()

@@ -37,6 +37,7 @@ from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
+from .confidence import TOP_LOGPROBS, read_logprobs
 from .settings import check_state
 from .state import CallStyle, Role, RunState
 
@@ -91,6 +92,8 @@ class Reply:
         error: Why the call failed.
         too_long: Set if it failed because the prompt was longer than the model's context.
         cached: Whether it came from a `CallCache`.
+        logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
+            gives none.
     """
 
     seconds: float
@@ -104,6 +107,7 @@ class Reply:
     error: str | None = None
     too_long: TooLong | None = None
     cached: bool = False
+    logprobs: list[list[Any]] | None = None
 
     @classmethod
     def read(cls, message: AIMessage, seconds: float) -> "Reply":
@@ -119,6 +123,7 @@ class Reply:
             _finish_reason(metadata),
             metadata.get("drafted_tokens"),
             metadata.get("accepted_tokens"),
+            logprobs=read_logprobs(metadata),
         )
 
 
@@ -252,6 +257,9 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
+        if request.style in {"direct", "transfer"} and _supports_logprobs(model):
+            settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         if not all(getattr(one, "loaded", True) for one in chat_models(model)):
             emit({"event": "loading", "role": request.role})
         config: RunnableConfig = {
@@ -355,7 +363,7 @@ class _Namer(BaseCallbackHandler):
         self.role = role
 
     @override
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
         if isinstance(chunk, ChatGenerationChunk):
             chunk.message.name = self.role
 
@@ -477,6 +485,10 @@ def _prompt(request: Request) -> list[Any]:
 def _takes_limit(model: ChatModel) -> bool:
     """Whether `max_tokens` can be passed; a few packages (ChatOllama) call it otherwise."""
     return all("max_tokens" in type(one).model_fields for one in chat_models(model))
+
+
+def _supports_logprobs(model: ChatModel) -> bool:
+    return all(hasattr(type(one), "supports_logprobs") for one in chat_models(model))
 
 
 def _stops_by_itself(model: Any) -> bool:

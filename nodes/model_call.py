@@ -14,6 +14,7 @@ from ..models.errors import ModelError
 from ..models.images import ImageAccess, ImageError, cached_image
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, chat_models, emit, finish
+from .confidence import answer_probability
 from .prepare import read_images
 from .prompts import (
     build_messages,
@@ -174,6 +175,11 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
         "seconds": reply.seconds,
         "finish_reason": reply.finish_reason,
         "cut": cut,
+        "probability": answer_probability(
+            reply.text, answer.shown, answer.kind, len(task["choices"]), reply.logprobs
+        )
+        if read and reply.logprobs
+        else None,
         "error": reply.error,
         "cached": reply.cached,
     }

@@ -43,7 +43,7 @@ from .state import (
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
     *("direct_verdict", "reasoning_verdict", "review"),
-    *("answer", "value", "route", "fallback", "calls"),
+    *("answer", "value", "route", "fallback", "confidence", "gate", "calls"),
 )
 """Every key that a run writes."""
 
@@ -305,7 +305,7 @@ def _choices_and_type(state: RunState, question: str) -> tuple[str, list[str], A
         choices = _checked_choices(found)
     if wanted == "auto":
         return question, choices, infer_answer_type(question, choices)
-    return question, choices, cast("AnswerType", wanted)
+    return question, choices, wanted
 
 
 def _checked_choices(choices: Any) -> list[str]:

@@ -9,6 +9,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
+from .gate import Gate
 from .model_call import plain_value
 from .state import (
     CallKey,
@@ -36,10 +37,15 @@ _FALLBACKS: tuple[CallKey, ...] = (
 )
 
 
-def respond(name: str) -> Node:
-    """Make the node; `name` is that of the answering message."""
+def respond(name: str, gate: Gate | None = None) -> Node:
+    """Make the node.
 
-    async def answer(state: RunState, _: Caller) -> Update:
+    Args:
+        name: The name of the answering message.
+        gate: Whose calibration gives the confidence, and who is told of audited questions.
+    """
+
+    async def answer(state: RunState, caller: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
         answer, value, fallback = _answer(calls, key)
@@ -51,6 +57,13 @@ def respond(name: str) -> Node:
         elif route == "direct" and len(calls) > 1 and state.get("direct_verdict") != "agree":
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
+        confidence, decision = None, state.get("gate")
+        if gate is not None:
+            confidence, decision = await caller.run(
+                gate.conclude, decision, state["task"], route, fallback, calls
+            )
+            if decision != state.get("gate"):  # off: the audit of this question says so
+                emit({"event": "gate", **decision})
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
         content = _content(state, answer)
         message = AIMessage(
@@ -61,6 +74,7 @@ def respond(name: str) -> Node:
             response_metadata={
                 "route": route,
                 "fallback": fallback,
+                "confidence": confidence,
                 "images": [image["reference"] for image in state["task"]["images"]],
                 **({} if isinstance(content, str) else {"output_version": "v1"}),
             },
@@ -70,6 +84,8 @@ def respond(name: str) -> Node:
             "value": value,
             "route": route,
             "fallback": fallback,
+            "confidence": confidence,
+            "gate": decision,
             "calls": list(calls.values()),
             "messages": [message],
             **({"image_data": {}} if state.get("image_data") else {}),
@@ -116,6 +132,8 @@ def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
         return "transferred", last
     if last.endswith(("_reason", "_explain")):
         return "reasoned", "large_direct" if state.get("reasoning_verdict") == "agree" else last
+    if (gate := state.get("gate")) and gate["confident"] and last == "small_direct":
+        return "confident", last
     return "direct", "large_direct" if "large_direct" in calls else last
 
 

@@ -52,10 +52,12 @@ def _create_agent() -> Any:
 
 
 def _create_substitute(reason: ImportError) -> Any:
-    def tell(_: MessagesState) -> MessagesState:
+    def tell(_: MessagesState) -> Any:
         raise MAIError(f"The graph `agent` cannot run here. {reason}")
 
-    return StateGraph(MessagesState).add_node("tell", tell).add_edge(START, "tell").compile()
+    graph = StateGraph(MessagesState)
+    graph.add_node("tell", tell)
+    return graph.add_edge(START, "tell").compile(name="agent")
 
 
 try:

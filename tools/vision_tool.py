@@ -110,9 +110,9 @@ def create_vision_tool(
 
     The cascade runs as a subgraph of the agent: `stream(..., subgraphs=True)` shows its steps and
     tokens, and a parent's checkpointer and context reach it. Its events are the agent's own, with
-    the `tool_call_id`, in `stream_mode="custom"`, and the tool's progress in "tools". Where no agent runs, the
-    tool can be invoked with `question` and `images`; if the run then waits for a person (`review`),
-    that is a `RuntimeError`.
+    the `tool_call_id`, in `stream_mode="custom"`, and the tool's progress in "tools". Where no
+    agent runs, the tool can be invoked with `question` and `images`; if the run then waits for a
+    person (`review`), that is a `RuntimeError`.
 
     Args:
         mai: What `create_mai` or `create_strategy` returned. A `RemoteGraph` of one gets images as
