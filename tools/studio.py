@@ -53,7 +53,10 @@ def _create_agent() -> Any:
 
 def _create_substitute(reason: ImportError) -> Any:
     def tell(_: MessagesState) -> Any:
-        raise MAIError(f"The graph `agent` cannot run here. {reason}")
+        raise MAIError(
+            f"The graph `agent` cannot run here ({reason}); install what it needs with: "
+            'pip install "langgraph-mai[agents]"'
+        )
 
     graph = StateGraph(MessagesState)
     graph.add_node("tell", tell)

@@ -370,7 +370,7 @@ def test_a_graph_that_lacks_its_extra_says_which_when_it_runs():
         "agent.invoke({'messages': []})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MAIError: The graph `agent` cannot run here." in done.stderr
+    assert "MAIError: The graph `agent` cannot run here" in done.stderr
     assert "langgraph-mai[agents]" in done.stderr
 
 
