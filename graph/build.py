@@ -50,8 +50,9 @@ def create_mai(
     gate: Gate | str | Path | None = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
-    stream_tokens: bool = True,
     image_root: str | Path | None = None,
+    require_images: bool = True,
+    stream_tokens: bool = True,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: CallCache | None = None,
@@ -94,6 +95,8 @@ def create_mai(
         allow_fetch: Whether http(s) images of the public internet may be fetched.
         image_root: Only image files below this folder may be read, whoever names them; None for
             any, which suits questions of one's own program. Whoever serves the graph sets it.
+        require_images: Whether a question without an image is refused with a `MAIInputError`. If
+            not, the models answer from the text, and `images` of each call says 0.
         stream_tokens: Whether `stream_mode="messages"` shows what the models generate, named
             "small" and "large", besides the answer. Chat pages show it as messages that vanish
             when the answer comes.
@@ -127,7 +130,7 @@ def create_mai(
 
     small_agent = agent_node("small_agent", agents["small"], "direct", cache)
     graph = new_graph()
-    add(graph, prepare(access, option.check_settings))
+    add(graph, prepare(access, option.check_settings, require_images=require_images))
     add(graph, gated_node(small_agent, gate) if gate and gated else small_agent)
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))

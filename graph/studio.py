@@ -14,18 +14,17 @@ They have no checkpointer: the server brings its own. Variables of the environme
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Required
+from typing import Annotated, Any, Required
 
 from langgraph.channels import UntrackedValue
 from langgraph.graph import END, START, StateGraph
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ..answers import AnswerType
 from ..models.pairs import load_pair
 from ..nodes.gate import Gate
 from ..nodes.settings import MAIContext
-from ..nodes.state import MAIError, MAIInputError, Route, Value
+from ..nodes.state import AskedType, MAIError, MAIInputError, Route, Value
 from .build import MAIGraph, create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo")
@@ -67,7 +66,8 @@ class ToolInput(TypedDict, total=False):
         Field(
             description=(
                 "The images, in order: data URIs (data:image/png;base64,...), or http(s) URLs "
-                "where the server fetches them. A path is one of the server, not of its caller."
+                "where the server fetches them. A path names a file of the server, not of its "
+                "caller."
             )
         ),
     ]
@@ -77,7 +77,7 @@ class ToolInput(TypedDict, total=False):
         Field(description="The options' texts of a multiple-choice question."),
     ]
     answer_type: Annotated[
-        AnswerType | Literal["auto"],
+        AskedType,
         UntrackedValue,
         Field(description="What kind of answer is expected; auto finds out."),
     ]

@@ -59,6 +59,10 @@ _LIMITS = {
     "model_context_window_exceeded",
 }
 
+_THOUGHTS = ("reasoning", "thinking", "reasoning_content")
+
+_FILTERS = {"content_filter", "content_filtered", "refusal", "safety", "guardrail_intervened"}
+
 _OVERLOADED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -92,6 +96,7 @@ class Reply:
         error: Why the call failed.
         too_long: Set if it failed because the prompt was longer than the model's context.
         cached: Whether it came from a `CallCache`.
+        reasoning: What the model thought in a channel of its own.
         logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
             gives none.
     """
@@ -107,22 +112,31 @@ class Reply:
     error: str | None = None
     too_long: TooLong | None = None
     cached: bool = False
+    reasoning: str = ""
     logprobs: list[list[Any]] | None = None
 
     @classmethod
     def read(cls, message: AIMessage, seconds: float) -> "Reply":
-        """Read a model's message."""
+        """Read a model's message.
+
+        Raises:
+            ModelError: There is no answer, because the model refused or a filter took it away.
+        """
         usage: Mapping[str, Any] = message.usage_metadata or {}
-        metadata = message.response_metadata
+        metadata, text = message.response_metadata, str(message.text)
+        finish_reason = _finish_reason(metadata)
+        if not text.strip() and (refusal := _refusal(message, finish_reason)):
+            raise ModelError(f"the model gave no answer ({refusal})")
         return cls(
             seconds,
-            str(message.text),
+            text,
             usage.get("input_tokens"),
             usage.get("output_tokens"),
             usage.get("input_token_details", {}).get("cache_read"),
-            _finish_reason(metadata),
+            finish_reason,
             metadata.get("drafted_tokens"),
             metadata.get("accepted_tokens"),
+            reasoning=_reasoning(message),
             logprobs=read_logprobs(metadata),
         )
 
@@ -257,11 +271,11 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        if not all(getattr(one, "loaded", True) for one in chat_models(model)):
+            emit({"event": "loading", "role": request.role})
         # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
         if request.style in {"direct", "transfer"} and _supports_logprobs(model):
             settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-        if not all(getattr(one, "loaded", True) for one in chat_models(model)):
-            emit({"event": "loading", "role": request.role})
         config: RunnableConfig = {
             **self.config,
             "callbacks": _named_by(request.role, self.config.get("callbacks")),
@@ -376,11 +390,12 @@ class _Namer(BaseCallbackHandler):
 
 def _named_by(role: Role, callbacks: Any) -> Any:
     """Return callbacks of which the first names messages by the role."""
+    namer = _Namer(role)
     if not isinstance(callbacks, BaseCallbackManager):
-        return [_Namer(role), *(callbacks or [])]
+        return [namer, *(callbacks or [])]
     named = callbacks.copy()
-    named.handlers.insert(0, _Namer(role))
-    named.inheritable_handlers.insert(0, _Namer(role))
+    named.handlers.insert(0, namer)
+    named.inheritable_handlers.insert(0, namer)
     return named
 
 
@@ -514,6 +529,36 @@ def _within(seconds: float, work: Callable[[], _Result]) -> _Result:
     # streamed tokens would be lost.
     threading.Thread(target=copy_context().run, args=(run_work,), daemon=True).start()
     return result.result(timeout=seconds)
+
+
+def _reasoning(message: AIMessage) -> str:
+    """Return what a model thought, from the places where packages put it."""
+    thoughts = [
+        one
+        for block in (message.content if isinstance(message.content, list) else ())
+        if isinstance(block, dict) and block.get("type") in _THOUGHTS
+        for one in _thoughts(block)
+    ]
+    kept = message.additional_kwargs
+    return "\n".join(thoughts) or str(kept.get("reasoning_content") or kept.get("reasoning") or "")
+
+
+def _thoughts(block: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a block: of LangChain, Anthropic, Bedrock, or a summary of OpenAI."""
+    if isinstance(summary := block.get("summary"), list):
+        return [str(part.get("text", "")) for part in summary if isinstance(part, Mapping)]
+    found = next((block[key] for key in (*_THOUGHTS, "text") if block.get(key)), "")
+    text = found.get("text", "") if isinstance(found, Mapping) else found
+    return [str(text)] if text else []
+
+
+def _refusal(message: AIMessage, finish_reason: str | None) -> str | None:
+    """Return why a model gives no answer, if it says that it will not."""
+    blocks = message.content if isinstance(message.content, list) else ()
+    said = [block.get("refusal") for block in blocks if isinstance(block, dict)]
+    said.append(message.additional_kwargs.get("refusal"))
+    filtered = str(finish_reason).lower() in _FILTERS
+    return next((str(one) for one in said if one), finish_reason if filtered else None)
 
 
 def _finish_reason(metadata: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from langgraph.types import interrupt
 
 from .caller import Caller, Node, Update, emit
+from .model_call import whole_reasoning
 from .prompts import LETTERS
 from .state import RunState
 
@@ -51,7 +52,7 @@ def _request(state: RunState) -> dict[str, Any]:
     task, small, large = state["task"], state["small_reason"], state["large_direct"]
     images = [image["reference"] for image in task["images"]]
     answers = {"small": small and small["answer"], "large": large and large["answer"]}
-    reasoning = small["text"] if small else ""
+    reasoning = whole_reasoning(small) if small else ""
     lines = [
         f"**{task['question']}**",
         *(f"![image]({image})" for image in images if image.startswith(("http:", "https:"))),

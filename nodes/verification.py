@@ -18,7 +18,7 @@ from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
-from .model_call import check_chat_model, check_timeout, read_answer, record
+from .model_call import check_chat_model, check_timeout, read_answer, record, whole_reasoning
 from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
 
@@ -159,9 +159,9 @@ def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoni
     """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
     check_state(state)
     reasoned = state.get("small_reason")
-    if state.get("reasoning_verdict") == "agree" or not reasoned or not reasoned["text"].strip():
+    if state.get("reasoning_verdict") == "agree" or not reasoned:
         return "respond"
-    return "reasoning_transfer"
+    return "reasoning_transfer" if whole_reasoning(reasoned).strip() else "respond"
 
 
 def before_review(state: RunState) -> Literal["respond", "review"]:
@@ -178,7 +178,7 @@ async def _judge(
 ) -> tuple[Verdict, ModelCall | None]:
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
-    first, second = read_answer(small), read_answer(large)
+    first, second = read_answer(small, task), read_answer(large, task)
     if isinstance(verifier, Judge) or verifier is agree:
         overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
         by_rule = agree(first, second, free_text_overlap=overlap)
