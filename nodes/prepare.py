@@ -7,7 +7,7 @@ there, and answer the next question.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast, get_args
+from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
