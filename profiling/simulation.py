@@ -260,7 +260,9 @@ _Columns = Mapping[str, Callable[[Prediction], str]]
 
 def _table(name: str, title: str, columns: _Columns, rows: Sequence[Prediction]) -> Table:
     header = ["benchmark", "strategy", *columns]
-    cells = [[row.workload, row.strategy, *(cell(row) for cell in columns.values())] for row in rows]
+    cells = [
+        [row.workload, row.strategy, *(cell(row) for cell in columns.values())] for row in rows
+    ]
     return Table(name, title, header, cells).filled()
 
 

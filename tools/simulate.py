@@ -90,16 +90,30 @@ def simulate(
     from ..profiling.simulation_input import describe_inputs, read_latencies, read_workloads
     from ..profiling.totals import advise
 
-    if profile is None and small is not None and small == large:
-        raise UsageError("--small and --large name one model of the paper's tables; name two.")
-    if profile is None and backend is not None:
-        raise UsageError("--backend says which rows of a profile count; name one with --profile.")
-    if plan is not None and devices == 1:
-        raise UsageError("--plan gives every engine a device of its own; leave --devices out.")
-    if not 0 <= overhead <= MOST_MILLISECONDS:
-        raise UsageError("The overhead of a call must be milliseconds from 0 on, and no hours.")
-    if floor is not None and not 0 <= floor <= 100:
-        raise UsageError("Scores are in percent, so the floor must be from 0 to 100.")
+    for wrong, sentence in (
+        (
+            profile is None and small is not None and small == large,
+            "--small and --large name one model of the paper's tables; name two.",
+        ),
+        (
+            profile is None and backend is not None,
+            "--backend says which rows of a profile count; name one with --profile.",
+        ),
+        (
+            plan is not None and devices == 1,
+            "--plan gives every engine a device of its own; leave --devices out.",
+        ),
+        (
+            not 0 <= overhead <= MOST_MILLISECONDS,
+            "The overhead of a call must be milliseconds from 0 on, and no hours.",
+        ),
+        (
+            floor is not None and not 0 <= floor <= 100,
+            "Scores are in percent, so the floor must be from 0 to 100.",
+        ),
+    ):
+        if wrong:
+            raise UsageError(sentence)
     measured = read_latencies(profile, small, large, backend)
     latencies: Latencies = {
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
