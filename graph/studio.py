@@ -13,6 +13,8 @@ They have no checkpointer: the server brings its own. Variables of the environme
 """
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Required
 
 from langgraph.channels import UntrackedValue
@@ -27,6 +29,8 @@ from ..nodes.state import AskedType, MAIError, MAIInputError, Route, Value
 from .build import MAIGraph, create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo")
+# A folder of this package too, such as demo/pictures; below the null device is no image.
+_images = Path(os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull)
 _transfer: Any = os.environ.get("LANGGRAPH_MAI_TRANSFER") or "full"
 
 
@@ -39,7 +43,7 @@ def _create(**options: Any) -> MAIGraph:
         selector=_pair.selector,
         gate=_pair.gate and Gate(_pair.gate, audit=_pair.audit),
         allow_fetch=os.environ.get("LANGGRAPH_MAI_ALLOW_FETCH") == "1",
-        image_root=os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull,
+        image_root=_images if _images.is_dir() else Path(__file__).parents[1] / _images,
         stream_tokens=os.environ.get("LANGGRAPH_MAI_STREAM_TOKENS") == "1",
         **options,
     )
@@ -104,21 +108,15 @@ class _ToolState(ToolInput, ToolOutput):
     """Both."""
 
 
-async def _answer(state: _ToolState) -> ToolOutput:
-    unknown: ToolOutput = {
-        "answer": None,
-        "value": None,
-        "route": None,
-        "confidence": None,
-        "error": None,
-    }
+async def _answer(state: Any) -> Any:
+    asked: Any = {key: state[key] for key in ToolInput.__annotations__ if key in state}
+    result: Mapping[str, Any] = {}
+    reason = None
     try:
-        result = await mai.ainvoke(
-            {key: state[key] for key in ToolInput.__annotations__ if key in state}
-        )
+        result = await mai.ainvoke(asked)
     except (MAIError, MAIInputError) as error:
-        return {**unknown, "error": str(error)}
-    return {key: result[key] for key in unknown if key in result}
+        reason = str(error)
+    return {key: result.get(key) for key in ToolOutput.__annotations__} | {"error": reason}
 
 
 mai_tool = (
@@ -132,5 +130,6 @@ mai_tool = (
 )
 
 if os.environ.get("LANGGRAPH_MAI_PRELOAD") == "1":
-    for _model in (_pair.small, _pair.large):
+    _models: Any = (_pair.small, _pair.large)
+    for _model in _models:
         _model.load()

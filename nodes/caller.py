@@ -31,6 +31,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from langgraph.types import RetryPolicy
+from pydantic import TypeAdapter
 from typing_extensions import override
 
 from ..models.attention import Attention
@@ -141,6 +142,9 @@ class Reply:
         )
 
 
+_REPLY = TypeAdapter(Reply)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt to a model.
@@ -222,7 +226,7 @@ class Caller:
             request,
             partial(self._call, request),
             asdict,
-            lambda stored: Reply(**(stored | {"cached": True})),
+            lambda stored: _REPLY.validate_python({**stored, "cached": True}),
         )
 
     async def attention(self, request: AttentionPass) -> Attention:
@@ -258,7 +262,14 @@ class Caller:
             value, hit = await self.cache.acall(key, make_packed)
         else:
             value, hit = self.cache.call(key, lambda: finish(make_packed()))
-        return unpack(value) if hit else made[0]
+        if not hit:
+            return made[0]
+        try:
+            return unpack(value)
+        except (KeyError, TypeError, ValueError):  # damaged, or not ours: the call is made again
+            self.cache.discard(key)
+            await self.run(self.cache.put, key, await make_packed())
+            return made[0]
 
     async def _call(self, request: Request) -> Reply:
         start = time.perf_counter()
@@ -377,7 +388,7 @@ class _Namer(BaseCallbackHandler):
         self.role = role
 
     @override
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
         if isinstance(chunk, ChatGenerationChunk):
             chunk.message.name = self.role
 

@@ -135,7 +135,7 @@ def engine_seconds(
     A stream of questions needs its rate times that many engines, over `UTILIZATION`.
 
     Args:
-        strategy: One of `graph.strategies.STRATEGIES`, or `totals.GATED`.
+        strategy: One of `graph.strategies.STRATEGIES`, or `GATED`.
         workload: Questions and tokens.
         latencies: The pair's component latencies.
         serving: Batch limit and prefix reuse.

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ..benchmarks.evaluation.results import GATED
 from ..graph.strategies import STRATEGIES
 from .latency import Latencies, Role
 from .workload import ROUTES, Route, Style, Workload
-
-GATED = "mai_gated"
-"""The cascade behind a gate."""
 
 
 @dataclass(frozen=True, slots=True)

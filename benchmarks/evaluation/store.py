@@ -10,18 +10,20 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from ...configs import ConfigError, PromptsConfig
 from ...models.images import ImageError
 from ...models.images.sources import read_reference
 from ...models.pairs import Pair
-from ...nodes.call_cache import CallCache, Value, model_identity
+from ...nodes.call_cache import CallCache, Value, model_identity, stored_value
+from ...nodes.confidence import load_calibration
 from ..question import Benchmark, BenchmarkQuestion
 from ..records import holding
-from .results import Result
+from .results import GATED, Result
 
 FILE_NAME = "calls.sqlite"
 
@@ -44,6 +46,9 @@ CREATE TABLE IF NOT EXISTS results (
 );
 SELECT value FROM calls LIMIT 0;
 """
+
+
+_RESULT = TypeAdapter(Result)
 
 
 class StoreError(ConfigError):
@@ -92,7 +97,8 @@ class QuestionCalls(CallCache):
             rows = self._database.execute(
                 "SELECT key, value FROM calls WHERE key GLOB ?", [f"{question}/*"]
             ).fetchall()
-        return {key: json.loads(value) for key, value in rows}
+        read = ((key, stored_value(value)) for key, value in rows)
+        return {key: value for key, value in read if value is not None}
 
     def take_calls(self, question: str) -> dict[str, Value]:
         """Remove the stored calls of a question, and return them with all failed ones."""
@@ -140,6 +146,7 @@ class EvaluationStore(QuestionCalls):
                 this kind.
         """
         self.problem: StoreError | None = None
+        self._gate = ""
         with ExitStack() as stack:
             stack.enter_context(holding(folder, "mai evaluate"))
             self.path = folder / FILE_NAME
@@ -191,6 +198,8 @@ class EvaluationStore(QuestionCalls):
             ModelError: A model's weights cannot be found.
         """
         models = {role: model_identity(model) for role, model in pair.models().items()}
+        if pair.gate is not None:
+            self._gate = _hashed(load_calibration(pair.gate).model_dump(mode="json"))
         settings = {
             "benchmark": benchmark.name,
             **{f"{role} model": identity for role, identity in models.items()},
@@ -234,15 +243,21 @@ class EvaluationStore(QuestionCalls):
     def result(self, strategy: str, key: str) -> Result | None:
         """Return a strategy's stored result on a question; None if there is none."""
         rows = self._execute(
-            "SELECT result FROM results WHERE strategy = ? AND key = ?", strategy, key
+            "SELECT result FROM results WHERE strategy = ? AND key = ?",
+            strategy,
+            self._own(strategy, key),
         )
-        found: Result | None = json.loads(rows[0][0]) if rows else None
-        return found
+        return _result(rows[0][0]) if rows else None
 
     def add_result(self, key: str, result: Result) -> None:
         """Store a result under the key of its question."""
-        values = (result["strategy"], key, json.dumps(result))
+        name = result["strategy"]
+        values = (name, self._own(name, key), json.dumps(result))
         self._execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", *values)
+
+    def _own(self, strategy: str, key: str) -> str:
+        """Return the key of a result; behind a gate, that depends on its calibration."""
+        return f"{key} {self._gate}" if strategy == GATED else key
 
     def _execute(self, statement: str, *values: str) -> list[Any]:
         with self._checked(), self._lock:
@@ -263,6 +278,17 @@ class EvaluationStore(QuestionCalls):
                 "it writable, or name another folder; the same command continues from there."
             )
             raise self.problem from error
+
+
+def _result(text: str) -> Result | None:
+    """Read a stored result; one that is damaged is as if it was not there, and made again."""
+    found: Any = stored_value(text)
+    try:
+        calls = [{**call, "cached": False} for call in found["calls"]]
+        _RESULT.validate_python({**found, "calls": calls})
+    except (KeyError, TypeError, ValidationError):
+        return None
+    return cast("Result", found)
 
 
 def question_key(question: BenchmarkQuestion) -> str:
