@@ -70,6 +70,7 @@ class ChatServer(ChatOpenAI):
     """
 
     supports_timeout: ClassVar[bool] = True
+    supports_schema: ClassVar[bool] = True
 
     api_key_env: str = "VLLM_API_KEY"
     max_pixels: int | None = Field(default=None, gt=0)

@@ -24,6 +24,7 @@ from ..models.images import (
     load_image,
 )
 from .caller import Caller, Node, Update
+from .fields import checked_schema
 from .prompts import LETTERS
 from .settings import read_context
 from .state import (
@@ -36,8 +37,8 @@ from .state import (
 
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
-    *("direct_verdict", "reasoning_verdict", "review"),
-    *("answer", "value", "route", "fallback", "calls"),
+    *("direct_verdict", "reasoning_verdict", "review", "disputed"),
+    *("answer", "value", "route", "fallback", "calls", "fields"),
 )
 """Every key that a run writes."""
 
@@ -56,12 +57,16 @@ def prepare(
         context = read_context(get_runtime().context)
         if (state.get("answer_type") or "auto") == "auto":
             state = {**state, "answer_type": context.answer_type}
+        if (schema := state.get("schema")) is not None:
+            state = {**state, "answer_type": "free_text"}
         settings = context.settings()
         if check_settings:
             check_settings(settings)
         task, data = await caller.run(_read, state, allow_fetch)
         if settings:
             task["settings"] = settings
+        if schema is not None:
+            task["schema"] = checked_schema(schema)
         written = {key: None for key in _WRITTEN if state.get(key) is not None}
         return {**written, "task": task, **({"image_data": data} if data else {})}
 

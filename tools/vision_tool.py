@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, cast
 
 import PIL.Image
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -13,10 +13,12 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from ..answers.schemas import json_schema
 from ..models.images import is_image_block
 from ..nodes.review import waits_for_person
 from ..nodes.state import (
     Fallback,
+    FieldAnswer,
     MAIError,
     MAIInput,
     MAIInputError,
@@ -71,6 +73,7 @@ class VisionAnswer(TypedDict):
             not.
         images: References of the images that were asked about.
         calls: Every model call.
+        fields: Of an answer in a schema, its fields, see `MAIOutput`.
     """
 
     answer: str
@@ -80,6 +83,7 @@ class VisionAnswer(TypedDict):
     confidence: Confidence
     images: list[str]
     calls: list[ModelCall]
+    fields: NotRequired[dict[str, FieldAnswer]]
 
 
 def create_vision_tool(
@@ -87,6 +91,7 @@ def create_vision_tool(
     *,
     name: str = "ask_about_images",
     description: str = _DESCRIPTION,
+    schema: Any = None,
 ) -> BaseTool:
     """Make a tool that asks the cascade about images.
 
@@ -105,7 +110,10 @@ def create_vision_tool(
         mai: What `create_mai` or `create_strategy` returned.
         name: The tool's name, as the agent's model sees it.
         description: What the agent's model is told about it.
+        schema: A pydantic model or a JSON schema: the answer is an object, as JSON, agreed field by
+            field.
     """
+    form = None if schema is None else json_schema(schema)
 
     def ask(
         question: Question,
@@ -114,7 +122,7 @@ def create_vision_tool(
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         try:
-            asked, references = _input(question, images, choices, runtime)
+            asked, references = _input(question, images, choices, runtime, form)
             result = mai.invoke(asked, _config(runtime))
         except (MAIError, MAIInputError) as error:
             raise ToolException(str(error)) from error
@@ -127,7 +135,7 @@ def create_vision_tool(
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         try:
-            asked, references = _input(question, images, choices, runtime)
+            asked, references = _input(question, images, choices, runtime, form)
             result = await mai.ainvoke(asked, _config(runtime))
         except (MAIError, MAIInputError) as error:
             raise ToolException(str(error)) from error
@@ -148,6 +156,7 @@ def _input(
     images: list[str] | None,
     choices: list[str] | None,
     runtime: ToolRuntime[Any, Any] | None,
+    schema: dict[str, Any] | None,
 ) -> tuple[MAIInput, list[str]]:
     """Return what the cascade is asked, and references of the images in it."""
     chosen = _chosen(images, runtime.state if runtime is not None else None)
@@ -157,6 +166,8 @@ def _input(
         asked["messages"] = [HumanMessage(content)]
     if choices:
         asked["choices"] = choices
+    if schema is not None:
+        asked["schema"] = schema
     return asked, [image.reference for image in chosen]
 
 
@@ -252,6 +263,8 @@ def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
         "images": images,
         "calls": result["calls"],
     }
+    if fields := result.get("fields"):
+        artifact["fields"] = fields
     lines = [
         f"answer: {result['answer']}",
         f"route: {result['route']}",

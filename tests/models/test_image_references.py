@@ -106,9 +106,7 @@ def test_only_the_folder_that_is_open_is_read(picture, tmp_path, monkeypatch):
         str(picture), picture.as_uri(), f"../{picture.name}", "link.png", "missing.png", "below",
         "notes.txt/x", "/etc/hostname", "/proc/self/environ", "~/a.png", "a\0b.png", "x" * 5000,
     ):  # fmt: skip
-        with pytest.raises(
-            ImageError, match=r"There is no image .* that may be read"
-        ) as raised:
+        with pytest.raises(ImageError, match=r"There is no image .* that may be read") as raised:
             load_image(reference, image_root=root)
         assert str(tmp_path) in reference or str(tmp_path) not in str(raised.value)
     for closed in (os.devnull, tmp_path / "none"):
