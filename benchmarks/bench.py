@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph import END, START, StateGraph
 
-from ..configs.files import write_whole, writing
+from ..configs.files import write_whole
 from ..graph import STRATEGIES, create_mai, create_strategy, unavailable
 from ..models.pairs import Pair
 from ..nodes.model_call import Agent, PromptStyle, agent_request
@@ -26,6 +26,7 @@ from .evaluation.results import Result, graph_input
 from .evaluation.timed import TimedRun, time_strategies
 from .question import BenchmarkQuestion
 from .records import Record, write_records, write_run_record
+from .report.table import Table
 from .statistics import mean, median, ratio
 
 CONCURRENCY = (1, 8, 32)
@@ -42,11 +43,6 @@ GOALS: dict[str, tuple[str, float]] = {
 _SEED = 41_414
 _REPEATS = 3
 _OVERHEAD_RUNS = 60
-_PANELS = {
-    "Wall time over critical path": "wall_over_critical_path",
-    "Time over the cascade's": "time_over_mai.",
-    "Questions a second, concurrently": "questions_per_second.",
-}
 
 Progress = Callable[[str], object]
 
@@ -214,59 +210,56 @@ class InstantModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=self.answer))])
 
 
-def write_bench(out: Path, records: Sequence[Record], **settings: Any) -> list[Path]:
-    """Write bench.json, bench.md, run.json, and bench.png where matplotlib is installed.
+def write_bench(out: Path, records: Sequence[Record], **settings: Any) -> None:
+    """Write bench.json, bench.md and run.json.
 
     Args:
         out: The folder; it is made.
         records: What was measured.
         **settings: The command's settings, its defaults included.
 
-    Returns:
-        The files.
-
     Raises:
         ConfigError: They cannot be written.
     """
     write_records(out / "bench.json", records)
-    write_whole(out / "bench.md", markdown(records) + "\n")
+    write_whole(out / "bench.md", table(records).markdown())
     write_run_record(out, settings=settings)
-    files = [out / name for name in ("bench.json", "bench.md", "run.json")]
-    with writing(out):
-        return [*files, *_plot(out / "bench.png", records)]
 
 
-def markdown(records: Sequence[Record]) -> str:
-    """Return a table of all figures, with their goals."""
-    lines = [
-        "| figure | value | 95% interval | questions | goal | met |",
-        "|---|---|---|---|---|---|",
-    ]
-    for record in records:
-        words, bound = GOALS.get(record.name, ("", None))
-        goal = "" if bound is None else f"{words} {bound:g}"
-        met = {True: "yes", False: "**no**", None: "not measured" if goal else ""}[is_met(record)]
-        unit = "" if record.unit in {"ratio", "share"} else record.unit
-        value = "not measured" if record.number is None else f"{record.number:.3g} {unit}"
-        lines.append(
-            f"| `{record.name}` | {value} | {interval(record)} | {record.questions} | {goal} | "
-            f"{met} |"
+def table(records: Sequence[Record]) -> Table:
+    """Return all figures as texts, with their goals."""
+    columns = ("figure", "value", "95% interval", "questions", "goal", "met")
+    rows = [
+        (
+            record.name,
+            _value(record),
+            "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}",
+            str(record.questions),
+            " ".join(map(str, GOALS.get(record.name, ()))),
+            _met(record),
         )
-    notes = [f"`{record.name}`: {record.note}." for record in records if record.note]
-    return "\n".join([*lines, *(line for note in notes for line in ("", note))])
+        for record in records
+    ]
+    notes = [f"{record.name}: {record.note}." for record in records if record.note]
+    return Table("bench", "How near the cascade is to its calls", columns, rows, notes=notes)
 
 
-def is_met(record: Record) -> bool | None:
-    """Return whether a figure meets its goal; None if it has none, or was not measured."""
-    if record.name not in GOALS or record.number is None:
-        return None
+def _value(record: Record) -> str:
+    if record.number is None:
+        return "not measured"
+    unit = "" if record.unit in {"ratio", "share"} else f" {record.unit}"
+    return f"{record.number:.3g}{unit}"
+
+
+def _met(record: Record) -> str:
+    """Return whether a figure meets its goal; empty without a goal."""
+    if record.name not in GOALS:
+        return ""
+    if record.number is None:
+        return "not measured"
     words, bound = GOALS[record.name]
-    return record.number <= bound if words == "at most" else record.number >= bound
-
-
-def interval(record: Record) -> str:
-    """Return a figure's interval in words; empty if it has none."""
-    return "" if record.low is None else f"{record.low:.3g} to {record.high:.3g}"
+    met = record.number <= bound if words == "at most" else record.number >= bound
+    return "yes" if met else "no"
 
 
 def _time_all(pair: Pair, asked: Sequence[BenchmarkQuestion], progress: Progress) -> list[TimedRun]:
@@ -332,38 +325,5 @@ def _common_prefix(pair: Pair, task: Task, call: ModelCall, result: Result) -> i
     second = model.prompt_token_ids(
         agent_request(agent, style, task, reasonings[0] if style == "transfer" else "").messages
     )
-    return shared_length(first, second)
-
-
-def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many token ids two prompts have in common from the start."""
     shortest = min(len(first), len(second))
     return next((at for at in range(shortest) if first[at] != second[at]), shortest)
-
-
-def _plot(path: Path, records: Sequence[Record]) -> list[Path]:
-    """Draw a panel for each group of figures; nothing without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return []
-    figure = Figure(figsize=(13, 4.5), layout="constrained")
-    for axis, (title, prefix) in zip(
-        figure.subplots(1, len(_PANELS)), _PANELS.items(), strict=True
-    ):
-        shown = [
-            (record, record.number)
-            for record in records
-            if record.name.startswith(prefix) and record.number is not None
-        ][::-1]
-        names = [record.name.removeprefix(prefix).strip(".") or "all" for record, _ in shown]
-        errors = [
-            [value - (record.low or value) for record, value in shown],
-            [(record.high or value) - value for record, value in shown],
-        ]
-        axis.barh(names, [value for _, value in shown], xerr=errors, color="#4878a8")
-        axis.set_title(title)
-        if prefix != "questions_per_second.":
-            axis.axvline(1, color="black", linewidth=0.8)
-    figure.savefig(path, dpi=120)
-    return [path]

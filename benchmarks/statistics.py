@@ -58,8 +58,11 @@ def proportion(values: Sequence[float], clusters: Clusters = None) -> Estimate:
         values: One per question; False and True are 0 and 1.
         clusters: As in the module's text.
     """
-    values = [float(one) for one in values]
-    return _bounded(values, clusters, proportion_interval(values, clusters))
+    if not values:
+        return Estimate(None, None, None, 0, 0)
+    share = sum(values) / len(values)
+    size = effective_size(values, share * (1 - share), clusters)
+    return _bounded(values, clusters, wilson(share * size, size))
 
 
 def paired_difference(differences: Sequence[float], clusters: Clusters = None) -> Estimate:
@@ -121,7 +124,7 @@ def ratio(above: Sequence[float], below: Sequence[float], clusters: Clusters = N
         sums = sums[sums[:, 1] != 0]
         return sums[:, 0] / sums[:, 1]
 
-    return Estimate(sum(above) / sum(below), *_bootstrap(parts, ratios), count, len(parts))
+    return Estimate(sum(above) / sum(below), *bootstrap(parts, ratios), count, len(parts))
 
 
 def median(values: Sequence[float]) -> Estimate:
@@ -130,7 +133,7 @@ def median(values: Sequence[float]) -> Estimate:
 
     if not values:
         return Estimate(None, None, None, 0, 0)
-    low, high = _bootstrap(np.asarray(values, dtype=float), lambda drawn: np.median(drawn, axis=1))
+    low, high = bootstrap(np.asarray(values, dtype=float), lambda drawn: np.median(drawn, axis=1))
     return Estimate(float(np.median(values)), low, high, len(values), len(values))
 
 
@@ -193,15 +196,6 @@ def tango(gains: float, losses: float, total: float) -> Interval:
     return low, high
 
 
-def proportion_interval(values: Sequence[float], clusters: Clusters = None) -> Interval:
-    """Return the interval of `proportion` alone."""
-    if not values:
-        return None, None
-    share = sum(values) / len(values)
-    size = effective_size(values, share * (1 - share), clusters)
-    return wilson(share * size, size)
-
-
 def f1_interval(hit_share: Interval) -> Interval:
     """Return the interval of F1 by that of the share p of hits among hits, false alarms and misses.
 
@@ -250,10 +244,10 @@ def effective_size(
 def _bounded(values: Sequence[float], clusters: Clusters, interval: Interval) -> Estimate:
     count = len(values)
     apart = count if clusters is None else len(set(clusters))
-    return Estimate(sum(values) / count if count else None, *interval, count, apart)
+    return Estimate(sum(values) / count, *interval, count, apart)
 
 
-def _bootstrap(parts: Any, statistic: Callable[[Any], Any]) -> Interval:
+def bootstrap(parts: Any, statistic: Callable[[Any], Any]) -> Interval:
     """Return the expanded percentile interval of a statistic over clusters drawn with replacement.
 
     It is as wide as Student's t where there are few clusters (Hesterberg 2015, The American

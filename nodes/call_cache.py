@@ -119,8 +119,9 @@ class CallCache:
             return stored, True
         value: Value = {"error": "not made"}
         try:
-            value = make()
-            return value, False
+            stored = self.get(key)  # an equal call may have ended since the look above
+            value = make() if stored is None else stored
+            return value, stored is not None
         finally:
             self._end(key, value)
 
@@ -136,8 +137,9 @@ class CallCache:
             return stored, True
         value: Value = {"error": "not made"}
         try:
-            value = await make()
-            return value, False
+            stored = await asyncio.to_thread(self.get, key)
+            value = await make() if stored is None else stored
+            return value, stored is not None
         finally:
             await asyncio.to_thread(self._end, key, value)
 

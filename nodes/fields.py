@@ -7,7 +7,7 @@ and of the transfer name the others, without what anybody answered.
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ..answers import Answer
 from ..answers.schemas import (
@@ -21,7 +21,7 @@ from ..answers.schemas import (
 )
 from .state import CallKey, Disputed, FieldAnswer, MAIError, MAIInputError, ModelCall, Route, Task
 
-_ROUTES: tuple[Route, ...] = ("direct", "reasoned", "transferred")
+_ROUTES: tuple[Route, ...] = get_args(Route)
 _TOKENS = 32
 """Tokens of output that a field may take, its name included; a list of objects takes eight times
 as many."""

@@ -8,8 +8,8 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Literal, get_args
 
+from .csv_rows import ProfilingInputError
 from .profile_rows import ProfileRow
-from .tables import ProfilingInputError
 
 Role = Literal["small", "large"]
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from .csv_rows import ProfilingInputError, read_csv_rows
 from .latency import Latencies, ModelLatency, Role
-from .tables import ProfilingInputError, read_csv_rows
 from .totals import Settings, total_seconds
 from .workload import STYLES, Drafting, RoutesRow, Style, TokensRow, Workload, workload_of
 

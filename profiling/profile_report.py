@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ..benchmarks.plotting import new_figure, png, shortened
 from ..benchmarks.records import Record, write_records
+from ..benchmarks.report.table import Table
 from ..configs.files import write_whole
 from .paper import table
 from .profile_rows import SETTINGS, ProfileRow
-from .tables import Table
 
 _TITLES = {
     "preprocess": "Vision preprocessing (Table 1)",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ..configs.files import write_whole, writing
-from .tables import ProfilingInputError, read_csv_rows
+from .csv_rows import ProfilingInputError, read_csv_rows
 
 Component = Literal["weights", "preprocess", "vision", "ttft", "decode"]
 

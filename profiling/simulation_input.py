@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from .csv_rows import Line, ProfilingInputError, read_csv_rows
 from .latency import Latencies, Role, profile_latency
 from .paper import (
     LARGE,
@@ -16,7 +17,6 @@ from .paper import (
     paper_workloads,
 )
 from .profile_rows import read_rows
-from .tables import Line, ProfilingInputError, read_csv_rows
 from .workload import ROUTES_COLUMNS, RoutesRow, TokensRow, Workload, base_name, workload_of
 
 _PAIR = 2

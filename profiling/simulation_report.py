@@ -14,6 +14,8 @@ from ..benchmarks.plotting import (
     strategy_marker,
 )
 from ..benchmarks.records import Record, write_records
+from ..benchmarks.report.table import Table
+from ..configs.files import write_whole
 from .latency import ROLES
 from .paper import (
     DECODED,
@@ -24,7 +26,6 @@ from .paper import (
 )
 from .serving import UTILIZATION
 from .simulation import Prediction, Simulation
-from .tables import Table
 from .totals import Advice
 
 _FILES = (
@@ -42,7 +43,6 @@ def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> No
         folder: Where to write, made if needed.
         paper: Whether the paper's tables were the input; then Tables 11 and 12 are compared.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     for name in _FILES:  # of an earlier run, which may have had others
         (folder / name).unlink(missing_ok=True)
     write_records(folder / "simulate.json", records(simulation, paper=paper))
@@ -55,11 +55,11 @@ def write_simulation(simulation: Simulation, folder: Path, *, paper: bool) -> No
     if paper:
         parts.append(_list("Figures of the paper that contradict each other", contradictions()))
     text = "# Simulation\n\n" + "\n\n".join(parts) + "\n"
-    (folder / "simulate.md").write_text(text, encoding="utf-8")
+    write_whole(folder / "simulate.md", text)
     for table in shown:
-        table.write(folder)
+        write_whole(folder / f"{table.name}.csv", table.csv())
     for name, drawn in _plots(simulation.predictions).items():
-        (folder / f"{name}.png").write_bytes(drawn)
+        write_whole(folder / f"{name}.png", drawn)
 
 
 def _list(title: str, lines: Sequence[str]) -> str:

@@ -3,15 +3,10 @@
 import re
 
 import numpy as np
+from questions import question
 
 from langgraph_mai.benchmarks.attention.measure import MeasuredPass, Reading
-from langgraph_mai.benchmarks.question import BenchmarkQuestion
 from langgraph_mai.models.attention import Attention
-
-
-def question(name: str, **changed) -> BenchmarkQuestion:
-    given = {"question": "Is it red?", "images": (), "answers": ("yes",), "answer_type": "yes_no"}
-    return BenchmarkQuestion(id=name, **given | changed)
 
 
 def attention(reasoning: str, heads) -> Attention:

@@ -5,7 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,15 +16,16 @@ from ..configs.schemas import Backend
 from .errors import UsageError, reports_errors
 from .options import (
     Debug,
+    GateFile,
     Json,
     KeepOption,
     LayerOption,
     PairName,
     ShareOption,
     TransferOption,
-    check_transfers,
     print_json,
-    read_transfer,
+    read_strategies,
+    read_transfers,
     readable,
 )
 
@@ -61,6 +63,7 @@ def ask(
     layer: LayerOption = None,
     share: ShareOption = None,
     keep: KeepOption = None,
+    gate: GateFile = None,
     as_json: Json = False,
     show_reasoning: Annotated[
         bool,
@@ -80,11 +83,14 @@ def ask(
         raise UsageError(f"The last argument is the question, but {question!r} is a file.")
     question = readable(question, "The question")
     config = load_pair_config(pair)
-    chosen_transfer = read_transfer(transfer, config.sparse, layer=layer, share=share, keep=keep)
-    if chosen_transfer != "full":
-        check_transfers(strategy)
+    ways = read_transfers(transfer, config.sparse, layers=layer, shares=share, keeps=keep)
+    if len(ways) > 1:
+        raise UsageError("ask transfers in one way: give --layer, --share and --keep once.")
+    sparse = ways[0] if ways else None
+    if sparse:
+        read_strategies([strategy], ways)  # refuses one without a transfer
     importing = threading.Thread(target=import_local_models, daemon=True)
-    if chosen_transfer != "full" or "transformers" in backends(config).values():
+    if sparse or "transformers" in backends(config).values():
         importing.start()
 
     from ..models.pairs import load_pair
@@ -98,11 +104,13 @@ def ask(
     choices = read_task(asked, allow_fetch=allow_fetch)["choices"]
     chosen = load_pair(pair, allow_fetch=allow_fetch)
     # In small_two_stage the small model reads, whose layers are others.
-    if chosen_transfer != "full" and strategy != "small_two_stage":
+    if sparse and strategy != "small_two_stage":
         importing.join()  # two threads that import transformers disturb each other
-        chosen = chosen.with_layers([chosen_transfer.layer])
+        chosen = chosen.with_layers([sparse.layer])
+    if gate is not None:
+        chosen = replace(chosen, gate=gate)
     with Progress() as progress:
-        result = _run(chosen, strategy, chosen_transfer, asked, allow_fetch, progress)
+        result = _run(chosen, strategy, sparse, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result
     if as_json:
         print_json(result)
@@ -111,7 +119,7 @@ def ask(
 
 
 def backends(pair: PairConfig) -> dict[str, Backend]:
-    """What runs the models of a pair, by their roles."""
+    """Return what runs the models of a pair, by their roles."""
     return {role: pair.backend_of(role) for role in ("small", "large")}
 
 
@@ -127,25 +135,27 @@ def import_local_models() -> None:
 def _run(
     pair: "Pair",
     strategy: str,
-    transfer: Literal["full"] | SparseTransfer,
+    sparse: SparseTransfer | None,
     asked: Any,
     allow_fetch: bool,
     progress: "Progress",
 ) -> dict[str, Any]:
     """Load the weights and run the strategy, with both shown."""
     from ..graph import create_strategy
+    from ..nodes.gate import Gate
 
     graph = create_strategy(
         strategy,
         pair.small,
         pair.large,
         prompts=pair.prompts,
-        transfer=transfer,
+        transfer=sparse or "full",
         selector=pair.selector,
+        gate=pair.gate and Gate(pair.gate, audit=pair.audit),
         allow_fetch=allow_fetch,
     )
     start = time.perf_counter()
-    _load_weights(_loads(pair, strategy, transfer), progress)
+    _load_weights(_loads(pair, strategy, sparse), progress)
     loaded = time.perf_counter()
     result = asyncio.run(_stream(graph, asked, progress))
     return {
@@ -153,6 +163,8 @@ def _run(
         "value": result["value"],
         "route": result["route"],
         "fallback": result["fallback"],
+        "confidence": result["confidence"],
+        "gate": result["gate"],
         "calls": result["calls"],
         "seconds": round(time.perf_counter() - loaded, 3),
         "load_seconds": round(loaded - start, 3),
@@ -172,17 +184,17 @@ async def _stream(graph: Any, asked: Any, progress: "Progress") -> dict[str, Any
 
 
 def _loads(
-    pair: "Pair", strategy: str, transfer: Literal["full"] | SparseTransfer
+    pair: "Pair", strategy: str, sparse: SparseTransfer | None
 ) -> dict[str, Callable[[], object]]:
-    """What loads each model that a run may need, by its role."""
+    """Return what loads each model that a run may need, by its role."""
     models: dict[str, Any] = {"small": pair.small, "large": pair.large}
     alone = strategy.split("_", maxsplit=1)[0]
     if alone in models:
         models = {alone: models[alone]}
     loads = {role: model.load for role, model in models.items()}
     selector: Any = pair.selector
-    if transfer != "full" and selector is not None and selector is not pair.small:
-        loads["selector"] = lambda: selector.load(transfer.layer and [transfer.layer])
+    if sparse and selector is not None and selector is not pair.small:
+        loads["selector"] = lambda: selector.load(sparse.layer and [sparse.layer])
     return loads
 
 
@@ -190,12 +202,8 @@ def _load_weights(loads: dict[str, Callable[[], object]], progress: "Progress") 
     """Load several models at once; a failure waits for the run, which may do with the other."""
 
     def load(role: str, model: Callable[[], object]) -> None:
-        label = f"loading the {role} model"
-        progress.start(label)
-        try:
+        with progress.during(f"loading the {role} model"):
             model()
-        finally:
-            progress.finish(label)
 
     with ThreadPoolExecutor(len(loads)) as pool:
         # Nobody asks the futures for errors: the run asks these models too, and reports them.

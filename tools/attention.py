@@ -1,12 +1,12 @@
 """`mai attention`: what the large model attends to in reasonings, and which layer to select by."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..configs import SparseTransfer, load_pair_config
+from ..configs import load_pair_config
 from .entry import RUN_FAILED
 from .errors import UsageError, reports_errors
 from .options import (
@@ -21,7 +21,7 @@ from .options import (
     pair_stem,
     print_json,
     read_benchmark,
-    read_transfer,
+    read_transfers,
     require,
     results_folder,
     wording_of,
@@ -29,12 +29,11 @@ from .options import (
 from .progress import EvaluationProgress
 
 if TYPE_CHECKING:
+    from ..benchmarks.attention.measure import Measured
     from ..benchmarks.evaluation.results import Result
     from ..benchmarks.evaluation.runner import Pace
     from ..benchmarks.question import Benchmark
     from ..benchmarks.report.table import Table
-    from ..configs import PromptsConfig
-    from ..models.pairs import Pair
 
 _KEPT = "What was answered and read is kept; the same command continues from there."
 RUN_RECORD = "attention-run.json"
@@ -85,9 +84,8 @@ def attention(
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Measure the large model's attention on reasonings; run again, it resumes."""
-    sparse = read_transfer("sparse", load_pair_config(pair).sparse, share=share)
-    if not isinstance(sparse, SparseTransfer):  # "sparse" was asked for
-        raise TypeError(sparse)
+    shares = None if share is None else [share]
+    (sparse,) = read_transfers("sparse", load_pair_config(pair).sparse, shares=shares)
     if any(one < 1 for one in layer or ()):
         raise UsageError("--layer counts from 1.")
     folder = results_folder(out or f"attention/{benchmark}-{pair_stem(pair)}")
@@ -95,142 +93,98 @@ def attention(
     if plots:
         require("matplotlib", "adjustText", extra="plots")
 
+    from ..benchmarks.attention.layers import layer_strategies
+    from ..benchmarks.attention.measure import measure
+    from ..models.attention import wanted_layers
     from ..models.pairs import load_pair
+    from .rendering import show_lines, show_tables
 
     models = load_pair(pair).with_layers(layer or ([] if sparse.layer is None else [sparse.layer]))
     questions = read_benchmark(benchmark, data, split, limit, folder)
     wording = wording_of(prompts, pair, models, questions)
-    wanted = _Wanted(
-        questions, models, wording, folder, sparse, tuple(layer or ()), concurrency, scores
-    )
+
+    def strategies(count: int) -> list[str]:
+        chosen = wanted_layers(layer or "all", count, models.name)
+        return layer_strategies(sorted(chosen), sparse) if scores else []
+
     with EvaluationProgress(_KEPT) as progress:
-        done, tables = _measure(wanted, progress, plots)
+
+        def show(pace: "Pace", result: "Result") -> None:
+            label = "reasoning" if result["strategy"].endswith("_reason") else "answering"
+            progress.show(label, pace, f"{result['id']}, {result['strategy']}", result["error"])
+
+        found = measure(
+            questions,
+            models,
+            folder,
+            prompts=wording,
+            share=sparse.share,
+            answers=strategies,
+            concurrency=concurrency,
+            on_stored=progress.resume,
+            on_result=show,
+            on_pass=lambda pace, what, error: progress.show("attention", pace, what, error),
+        )
+    failures = [asdict(one) for one in found.failures]
+    keys = ("id", "strategy", "error")
+    failures += [{key: one[key] for key in keys} for one in found.answers if one["error"]]  # type: ignore[literal-required]
+    done: dict[str, Any] = {
+        "benchmark": questions.name,
+        "pair": models.name,
+        "questions": len(questions.questions),
+        "share": sparse.share,
+        "query": sparse.query,
+        "attention_of": found.attends,
+        "calls_made": found.calls_made,
+        "failures": failures,
+    }
+    tables: list[Table] = []
+    written: dict[str, Any] = {"records": [], "files": []}
+    if found.readings:
+        title = f"Attention on reasonings: {questions.name}, pair {models.name}"
+        own = layer or (sparse.layer and [sparse.layer])
+        first = wanted_layers(own or None, len(found.readings[0].measured.layers), models.name)[0]
+        made = done | {"shown_layer": first, "prompts": wording.model_dump()}
+        tables, written = _write(folder, questions, found, sparse.share, title, first, plots, made)
     if as_json:
-        print_json({"folder": str(folder)} | done)
+        shown = {"tables": [table.markdown() for table in tables], **written}
+        print_json({"folder": str(folder)} | done | shown)
     else:
-        _show(done, tables, str(folder))
-    if done["failures"]:
+        show_tables(tables)
+        notes = [f"{found.calls_made} calls and passes made now."]
+        if failures:
+            count = len(failures)
+            notes.append(f"{count} failed and are in no figure; the same command tries them again.")
+        show_lines([*notes, f"Files in {folder}: {', '.join(written['files']) or 'none'}."])
+    if failures:
         raise typer.Exit(RUN_FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What the command is to do."""
-
-    benchmark: "Benchmark"
-    pair: "Pair"
-    prompts: "PromptsConfig"
-    folder: Path
-    sparse: SparseTransfer
-    layers: tuple[int, ...]
-    concurrency: int
-    scores: bool
-
-    def strategies(self, layers: int) -> list[str]:
-        """Return the strategies of the table by layer."""
-        from ..benchmarks.attention.layers import layer_strategies
-        from ..models.attention import wanted_layers
-
-        if not self.scores:
-            return []
-        chosen = wanted_layers(self.layers or "all", layers, self.pair.name)
-        return layer_strategies(sorted(chosen), self.sparse)
-
-    def shown_layer(self, layers: int) -> int:
-        """Return the layer that the plot of tokens and the page show first."""
-        from ..models.attention import wanted_layers
-
-        own = (self.sparse.layer,) if self.sparse.layer else None
-        return wanted_layers(self.layers or own, layers, self.pair.name)[0]
-
-
-def _measure(
-    wanted: _Wanted, progress: EvaluationProgress, plots: bool
-) -> "tuple[dict[str, Any], list[Table]]":
+def _write(
+    folder: Path,
+    questions: "Benchmark",
+    found: "Measured",
+    share: float,
+    title: str,
+    layer: int,
+    plots: bool,
+    made: dict[str, Any],
+) -> "tuple[list[Table], dict[str, Any]]":
+    """Write all files, and return the tables, the records and the files' names."""
     from ..benchmarks.attention.figures import AttentionFigures
     from ..benchmarks.attention.layers import layer_table
-    from ..benchmarks.attention.measure import Failure, Reading, measure
     from ..benchmarks.attention.page import page
     from ..benchmarks.attention.plots import plots as draw
     from ..benchmarks.attention.tables import records, tables, write_files
     from ..benchmarks.records import write_run_record
 
-    def show_pass(pace: "Pace", made: Reading | Failure) -> None:
-        progress.update("attention", pace)
-        if isinstance(made, Failure):
-            progress.fail(f"{made.id}, {made.source} reasoning", made.error)
-
-    def show_result(pace: "Pace", result: "Result") -> None:
-        label = "reasoning" if result["strategy"].endswith("_reason") else "answering"
-        progress.update(label, pace)
-        if result["error"]:
-            progress.fail(f"{result['id']}, {result['strategy']}", result["error"])
-
-    found = measure(
-        wanted.benchmark,
-        wanted.pair,
-        wanted.folder,
-        prompts=wanted.prompts,
-        share=wanted.sparse.share,
-        answers=wanted.strategies,
-        concurrency=wanted.concurrency,
-        on_stored=progress.resume,
-        on_result=show_result,
-        on_pass=show_pass,
-    )
-    failures = [asdict(one) for one in found.failures]
-    keys = ("id", "strategy", "error")
-    failures += [{key: one[key] for key in keys} for one in found.answers if one["error"]]  # type: ignore[literal-required]
-    done: dict[str, Any] = {
-        "benchmark": wanted.benchmark.name,
-        "pair": wanted.pair.name,
-        "questions": len(wanted.benchmark.questions),
-        "share": wanted.sparse.share,
-        "query": wanted.sparse.query,
-        "attention_of": found.attends,
-        "calls_made": found.calls_made,
-        "failures": failures,
-    }
-    if not found.readings:
-        return done | {"tables": [], "records": [], "files": []}, []
-    figures = AttentionFigures(found.readings, wanted.sparse.share)
-    layer = wanted.shown_layer(len(figures.layers))
-    title = f"Attention on reasonings: {wanted.benchmark.name}, pair {wanted.pair.name}"
-    made, said = tables(figures), records(figures)
+    figures = AttentionFigures(found.readings, share)
+    shown, said = tables(figures), records(figures)
     if found.answers:
-        by_layer, more = layer_table(wanted.benchmark, found.answers)
-        made, said = [*made, by_layer], [*said, *more]
+        by_layer, more = layer_table(questions, found.answers)
+        shown, said = [*shown, by_layer], [*said, *more]
     images = draw(figures, title, layer) if plots else {}
     html = page(figures, title, layer)
-    files = write_files(wanted.folder, figures, title, made, said, images, html)
-    write_run_record(
-        wanted.folder,
-        name=RUN_RECORD,
-        **done,
-        shown_layer=layer,
-        models=found.models,
-        prompts=wanted.prompts.model_dump(),
-    )
-    return done | {
-        "tables": [table.markdown() for table in made],
-        "records": [one.as_dict() for one in said],
-        "files": files,
-    }, made
-
-
-def _show(done: dict[str, Any], tables: "list[Table]", folder: str) -> None:
-    """Print the figures by layer, and where the rest is."""
-    from rich.console import Console
-    from rich.text import Text
-
-    from .rendering import show_tables
-
-    show_tables(tables)
-    console = Console(highlight=False)
-    if done["failures"]:
-        count = len(done["failures"])
-        sentence = f"{count} failed and are in no figure; the same command tries them again."
-        console.print(Text(sentence, "bold red"))
-    console.print(Text(f"{done['calls_made']} calls and passes made now.", "dim"))
-    if done["files"]:
-        console.print(Text(f"In {folder}: {', '.join(done['files'])}.", "dim"))
+    files = write_files(folder, figures, title, shown, said, images, html)
+    write_run_record(folder, name=RUN_RECORD, **made, models=found.models)
+    return shown, {"records": [one.as_dict() for one in said], "files": files}

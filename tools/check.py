@@ -31,23 +31,20 @@ def check(
     image = _draw_image()
     with Progress() as progress:
         if "transformers" in backends(config).values():
-            progress.start("importing torch and transformers")
-            import_local_models()
-            progress.finish("importing torch and transformers")
+            with progress.during("importing torch and transformers"):
+                import_local_models()
         models = []
         for role, backend in backends(config).items():
-            progress.start(f"{role} model")
-            found = _check_model(role, getattr(loaded, role), loaded.prompts, image)
+            with progress.during(f"{role} model"):
+                found = _check_model(role, getattr(loaded, role), loaded.prompts, image)
             if backend == "transformers":  # others compute in processes of their own
                 found["peak_memory_mb"] = _peak_memory_mb()
             models.append({"role": role, "model": getattr(config, role).model} | found)
-            progress.finish(f"{role} model")
         ok = all(model["error"] is None for model in models)
         sparse = None
         if ok:
-            progress.start("sparse transfer")
-            sparse = _check_sparse_transfer(loaded, image)
-            progress.finish("sparse transfer")
+            with progress.during("sparse transfer"):
+                sparse = _check_sparse_transfer(loaded, image)
             ok = sparse["error"] is None or loaded.selector is None
     checked = {"pair": pair, "ok": ok, "models": models, "sparse_transfer": sparse}
     if as_json:

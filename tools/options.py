@@ -5,7 +5,7 @@ import os
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -63,24 +63,36 @@ TransferOption = Annotated[
     ),
 ]
 LayerOption = Annotated[
-    int | None,
+    list[int] | None,
     typer.Option(
         "--layer",
-        help="Sparse: the layer whose attention counts, 1 for the first.",
+        help="Sparse: the layer whose attention counts, 1 for the first; evaluate: once for each.",
         show_default="the pair's",
     ),
 ]
 ShareOption = Annotated[
-    float | None,
+    list[float] | None,
     typer.Option(
-        "--share", help="Sparse: the share of the attention to keep.", show_default="the pair's"
+        "--share",
+        help="Sparse: the share of the attention to keep; evaluate: once for each.",
+        show_default="the pair's",
     ),
 ]
 KeepOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--keep",
-        help="Sparse: attention, or as many tokens by sentences, last, random or small.",
+        help="Sparse: attention, or as many tokens by sentences, last, random or small; evaluate: "
+        "once for each.",
+        show_default="the pair's",
+    ),
+]
+GateFile = Annotated[
+    str | None,
+    typer.Option(
+        "--gate",
+        metavar="FILE",
+        help="What mai calibrate wrote: skip the large model where the small one is sure enough.",
         show_default="the pair's",
     ),
 ]
@@ -94,35 +106,9 @@ STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for
 )
 DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
 
-LayerSweep = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--layer",
-        help="Sparse: a layer whose attention counts, once for each; 1 is the first.",
-        show_default="the pair's",
-    ),
-]
-ShareSweep = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--share",
-        help="Sparse: a share of the attention to keep, once for each.",
-        show_default="the pair's",
-    ),
-]
-KeepSweep = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--keep",
-        help="Sparse: attention, or as many tokens by sentences, last, random or small; once for "
-        "each.",
-        show_default="the pair's",
-    ),
-]
-
 
 def readable(text: str, what: str) -> str:
-    """An argument as text.
+    """Return an argument as text.
 
     In a locale without UTF-8, and for bytes that are no text in any, Python passes arguments on
     with half characters in them.
@@ -144,39 +130,46 @@ def readable(text: str, what: str) -> str:
     return text
 
 
-def read_transfer(
+def read_transfers(
     transfer: str,
     of_pair: SparseTransfer,
     *,
-    layer: int | None = None,
-    share: float | None = None,
-    keep: str | None = None,
-) -> Literal["full"] | SparseTransfer:
-    """What the options say, taken together.
+    layers: list[int] | None = None,
+    shares: list[float] | None = None,
+    keeps: list[str] | None = None,
+) -> list[SparseTransfer]:
+    """Return the ways of sparse transfer that the options name, in every combination.
 
     Args:
         transfer: "full" or "sparse".
         of_pair: How the pair selects tokens, where the options do not say.
-        layer: The layer whose attention counts.
-        share: The share of the attention to keep.
-        keep: How tokens are chosen.
+        layers: Layers whose attention counts.
+        shares: Shares of the attention to keep.
+        keeps: How tokens are chosen.
+
+    Returns:
+        None of them for full transfer, else at least one.
 
     Raises:
         UsageError: No such transfer, values that it cannot have, or some without sparse transfer.
     """
-    given = {"layer": layer, "share": share, "keep": keep}
-    changed = {name: value for name, value in given.items() if value is not None}
+    given = {"layer": layers, "share": shares, "keep": keeps}
+    named = {name: values for name, values in given.items() if values}
     if transfer not in ("full", "sparse"):
         raise UsageError(f"--transfer is full or sparse, not {transfer!r}.")
     if transfer == "full":
-        if changed:
+        if named:
             raise UsageError(
-                f"--{next(iter(changed))} is for sparse transfer: add --transfer sparse, or leave "
+                f"--{next(iter(named))} is for sparse transfer: add --transfer sparse, or leave "
                 "it out."
             )
-        return "full"
+        return []
+    own = of_pair.model_dump()
     try:
-        return SparseTransfer.model_validate(of_pair.model_dump() | changed)
+        return [
+            SparseTransfer.model_validate(own | dict(zip(named, values, strict=True)))
+            for values in product(*named.values())
+        ]
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise UsageError(
@@ -184,85 +177,36 @@ def read_transfer(
         ) from error
 
 
-def check_transfers(strategy: str) -> None:
-    """Refuse sparse transfer for a strategy without any transfer.
-
-    Raises:
-        UsageError: With the strategies that have one.
-    """
-    from ..graph import STRATEGIES, TRANSFER_STRATEGIES
-
-    if strategy in STRATEGIES and strategy not in TRANSFER_STRATEGIES:
-        raise UsageError(
-            f"The strategy {strategy} transfers no reasoning: leave out --transfer, or use one of "
-            f"{', '.join(TRANSFER_STRATEGIES)}."
-        )
-
-
-def read_strategies(
-    named: list[str] | None,
-    transfer: str,
-    of_pair: SparseTransfer,
-    *,
-    layers: list[int] | None,
-    shares: list[float] | None,
-    keeps: list[str] | None,
-) -> list[str]:
-    """The names of what is evaluated; sparse transfer in every combination that is asked for.
+def read_strategies(named: list[str] | None, sparse: list[SparseTransfer]) -> list[str]:
+    """Return the names of what is evaluated: each strategy, by each way of sparse transfer.
 
     Args:
         named: Names of strategies, or "all"; None for the default ones.
-        transfer: "full" or "sparse".
-        of_pair: How the pair selects tokens, where the options do not say.
-        layers: Layers whose attention counts.
-        shares: Shares of the attention to keep.
-        keeps: How tokens are chosen.
+        sparse: What `read_transfers` returned.
 
     Raises:
-        UsageError: No such strategy or transfer, or sparse transfer where nothing is transferred.
+        UsageError: No such strategy, or sparse transfer where nothing is transferred.
     """
-    chosen = _known(named)
-    # Without a value of an option, the pair's counts.
-    given = product(layers or (None,), shares or (None,), keeps or (None,))
-    ways = [
-        read_transfer(transfer, of_pair, layer=layer, share=share, keep=keep)
-        for layer, share, keep in given
-    ]
-    sparse = [way for way in ways if isinstance(way, SparseTransfer)]
-    if not sparse:
-        return chosen
     from ..benchmarks.evaluation.variants import Variant
-    from ..graph import TRANSFER_STRATEGIES
+    from ..graph import STRATEGIES, TRANSFER_STRATEGIES
 
-    if not set(chosen) & set(TRANSFER_STRATEGIES):
-        raise UsageError(
-            "None of these strategies transfers a reasoning: leave out --transfer, or add one of "
-            f"{', '.join(TRANSFER_STRATEGIES)}."
-        )
-    names = [
-        variant.name
-        for name in chosen
-        for variant in (
-            [Variant(name, way) for way in sparse]
-            if name in TRANSFER_STRATEGIES
-            else [Variant(name)]
-        )
-    ]
-    return list(dict.fromkeys(names))
-
-
-def _known(named: list[str] | None) -> list[str]:
-    from ..graph import STRATEGIES
-
-    chosen = list(dict.fromkeys(named or DEFAULT_STRATEGIES))
-    if "all" in chosen:
-        return list(STRATEGIES)
+    chosen = list(STRATEGIES) if "all" in (named or ()) else list(named or DEFAULT_STRATEGIES)
     for name in chosen:
         if name not in STRATEGIES:
             raise UsageError(
                 f"The strategy {name!r} is unknown; use all, or some of {', '.join(STRATEGIES)}."
             )
-    return chosen
+    if sparse and not set(chosen) & set(TRANSFER_STRATEGIES):
+        raise UsageError(
+            "None of these strategies transfers a reasoning: leave out --transfer, or add one of "
+            f"{', '.join(TRANSFER_STRATEGIES)}."
+        )
+    names = [
+        Variant(name, way).name
+        for name in chosen
+        for way in (sparse if name in TRANSFER_STRATEGIES and sparse else [None])
+    ]
+    return list(dict.fromkeys(names))
 
 
 def read_benchmark(
@@ -287,7 +231,7 @@ def read_benchmark(
 def wording_of(
     prompts: str | None, pair: str, models: "Pair", benchmark: "Benchmark"
 ) -> "PromptsConfig":
-    """What is asked for, else the pair's own wording, else the benchmark's.
+    """Return the wording: what is asked for, else the pair's own, else the benchmark's.
 
     Args:
         prompts: What `--prompts` says.
@@ -306,12 +250,12 @@ def wording_of(
 
 
 def pair_stem(pair: str) -> str:
-    """A pair's name or file as part of a folder's name."""
+    """Return a pair's name or file as part of a folder's name."""
     return Path(pair).stem if pair.endswith((".yaml", ".yml")) else pair.replace("/", "-")
 
 
 def results_folder(name: str | Path) -> Path:
-    """The folder for results; it can be written.
+    """Return the folder for results; it can be written.
 
     Raises:
         UsageError: The home folder in it is not known.

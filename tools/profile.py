@@ -94,7 +94,7 @@ def profile(
     from ..profiling.profile_report import records, tables, write_profile
     from ..profiling.profile_rows import ProfileFile, impossible_rows
     from ..profiling.targets import Grid
-    from .rendering import show_table
+    from .rendering import show_tables
 
     given: dict[str, Any] = {key: tuple(values) for key, values in sizes.items() if values}
     grid = replace(Grid(repeats=repeats, longest=longest), **given)
@@ -122,8 +122,7 @@ def profile(
     if as_json:
         print_json([figure.as_dict() for figure in records(file.rows)])
         return
-    for table in tables(file.rows):
-        show_table(table.title, table.header, table.rows)
+    show_tables(tables(file.rows))
 
 
 def _check(sizes: dict[str, list[int] | None], repeats: int, longest: float) -> None:

@@ -5,14 +5,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
+    ProgressColumn,
     SpinnerColumn,
     TaskID,
     TextColumn,
@@ -20,8 +21,6 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 from rich.table import Column
-
-from .entry import INTERRUPTED
 
 if TYPE_CHECKING:
     from ..benchmarks.evaluation.runner import Pace
@@ -41,39 +40,46 @@ _STEPS = {
 _LOG_SECONDS = 30.0
 
 
-class Progress:
-    """What is being done right now, a line each with its seconds; gone when it is done.
+class _Shown:
+    """Lines below what was printed, gone when they are done; none where there is no terminal."""
 
-    Nothing is shown where standard error is not a terminal.
-    """
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._rows = Bar(
-            SpinnerColumn(),
-            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-            TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
-            console=console,
+    def __init__(self, *columns: ProgressColumn) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Bar(
+            *columns,
+            console=self._console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not self._console.is_terminal,
         )
-        self._running: dict[str, TaskID] = {}
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        self._rows.start()
+        self._open.enter_context(self._bar)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._rows.stop()
+        self._open.close()
+
+
+class Progress(_Shown):
+    """What is being done right now, a line each with its seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            SpinnerColumn(),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
+        )
+        self._running: dict[str, TaskID] = {}
 
     def start(self, step: str) -> None:
         """Show a step: a node of the graph, or any text."""
-        self._running[step] = self._rows.add_task(_STEPS.get(step, step), total=None)
+        self._running[step] = self._bar.add_task(_STEPS.get(step, step), total=None)
 
     def note(self, step: str, text: str) -> None:
         """Show a text behind a step that has started."""
         shown = f"{_STEPS.get(step, step)}  [dim]{escape(text)}[/dim]"
-        self._rows.update(self._running[step], description=shown)
+        self._bar.update(self._running[step], description=shown)
 
     def replace(self, step: str) -> None:
         """Show a step instead of all others."""
@@ -83,11 +89,20 @@ class Progress:
 
     def finish(self, step: str) -> None:
         """Take a step's line away."""
-        self._rows.remove_task(self._running.pop(step))
+        self._bar.remove_task(self._running.pop(step))
+
+    @contextmanager
+    def during(self, step: str) -> Iterator[None]:
+        """Show a step until it is done."""
+        self.start(step)
+        try:
+            yield
+        finally:
+            self.finish(step)
 
 
-class EvaluationProgress:
-    """Shows progress, and on Ctrl-C what is kept.
+class EvaluationProgress(_Shown):
+    """How far a measurement is, and on Ctrl-C what is kept.
 
     On a terminal one line is kept up to date. Elsewhere a line is written every half a minute.
     """
@@ -98,29 +113,15 @@ class EvaluationProgress:
         Args:
             kept: What to write when the command is stopped, after how far it was.
         """
-        self._console = Console(stderr=True, highlight=False)
-        self._bar = Bar(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[count]} {task.fields[pace]}"),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
+            TextColumn("{task.fields[pace]}"),
         )
-        self._task = self._bar.add_task("loading the models", total=None, count="", pace="")
+        self._task = self._bar.add_task("loading the models", total=None, pace="")
         self._logged = time.monotonic()
-        self._kept = kept
         self._done = 0
-        self._before: Any = None
-
-    def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._stop)
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-        signal.signal(signal.SIGINT, self._before)
+        self._open.enter_context(says_when_stopped(lambda: f"{self._done} results so far. {kept}"))
 
     def update(self, label: str, pace: "Pace") -> None:
         """Show how far it is.
@@ -130,21 +131,15 @@ class EvaluationProgress:
             pace: How far and how fast.
         """
         self._done = pace.done
-        words = _pace(pace.rate, pace.seconds_left)
-        count = f"{pace.done}/{pace.total}"
         self._bar.update(
-            self._task,
-            description=label,
-            completed=pace.done,
-            total=pace.total,
-            count=count,
-            pace=words,
+            self._task, description=label, completed=pace.done, total=pace.total, pace=str(pace)
         )
-        if self._console.is_terminal or not words:  # a line in a log is for its pace
+        # A line in a log is for its pace.
+        if self._console.is_terminal or pace.seconds_left is None:
             return
         if time.monotonic() - self._logged >= _LOG_SECONDS:
             self._logged = time.monotonic()
-            self.note(f"{label} {count} {words}")
+            self.note(f"{label} {pace}")
 
     def resume(self, stored: int) -> None:
         """Write that an evaluation is resumed, if calls are stored already.
@@ -159,25 +154,19 @@ class EvaluationProgress:
         """Write a line."""
         self._console.print(escape(sentence), soft_wrap=True)
 
-    def fail(self, what: str, error: str) -> None:
-        """Write a line about a failure."""
-        line = f"[red]failed[/red] {escape(what)}: {escape(' '.join(error.split()))}"
-        self._console.print(line, soft_wrap=True)
+    def show(self, label: str, pace: "Pace", what: str, error: str | None) -> None:
+        """Show how far it is, and in a line what failed.
 
-    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """End immediately: a model at work cannot be stopped, and all answers are stored."""
-        show_cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
-        os.write(2, f"{show_cursor}Stopped after {self._done} results. {self._kept}\n".encode())
-        os._exit(INTERRUPTED)
-
-
-def _pace(rate: float, seconds_left: float | None) -> str:
-    if seconds_left is None:
-        return ""
-    minutes, seconds = divmod(round(seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    end = time.strftime("%H:%M", time.localtime(time.time() + seconds_left))
-    return f"{rate:.1f}/s, {hours}:{minutes:02}:{seconds:02} left, ends at {end}"
+        Args:
+            label: What is being done.
+            pace: How far and how fast.
+            what: What the last result is about.
+            error: Why it failed, if it did.
+        """
+        self.update(label, pace)
+        if error:
+            line = escape(f"{what}: {' '.join(error.split())}")
+            self._console.print(f"[red]failed[/red] {line}", soft_wrap=True)
 
 
 @contextmanager
@@ -190,7 +179,8 @@ def says_when_stopped(sentence: Callable[[], str]) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
 
     def say(number: int, frame: FrameType | None) -> None:
-        os.write(2, f"{sentence()}\n".encode())
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+        os.write(2, f"{clear}{sentence()}\n".encode())
         if callable(before):
             before(number, frame)
 

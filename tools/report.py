@@ -1,20 +1,18 @@
 """`mai report`: tables in the paper's form, whether the cascade pays, plots, a page of examples."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..configs.files import existing_file, existing_folder
+from ..configs.files import write_whole, writing
 from .errors import UsageError, reports_errors
-from .options import Debug, Json, print_json
+from .options import Debug, Json, print_json, results_folder
 
 if TYPE_CHECKING:
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.table import Table
-
-_Made = TypeVar("_Made")
 
 
 @reports_errors
@@ -67,16 +65,15 @@ def report(
     from ..benchmarks.report.evaluated import Evaluated
     from ..benchmarks.report.page import page
     from ..benchmarks.report.tables import tables
+    from .rendering import show_lines, show_tables
 
     if protocol not in PROTOCOLS:
         raise UsageError(f"--protocol takes {', '.join(PROTOCOLS)}, not {protocol!r}.")
-    page_file = _page_to_write(html) if html else None
+    folder = results_folder(out) if out else None
     runs = [Evaluated.read(folder) for folder in folders]
-    out_folder = _folder_to_write(out) if out else None
     points = economy(runs, protocol)
     predictions = read_predictions(predicted) if predicted else None
-    made = tables(runs, points, protocol, predictions)
-    made, warnings = with_published(made, compare or [])
+    made, warnings = with_published(tables(runs, points, protocol, predictions), compare or [])
     for warning in warnings:
         typer.echo(warning, err=True)
     verdicts = {
@@ -85,70 +82,25 @@ def report(
     draws = plots and bool(html or out)
     drawn = [drawing.plots(run, protocol) if draws else {} for run in runs]
     overview = drawing.economy_plot(points) if draws else None
-    if page_file:
+    if html:
         text = page(runs, made, drawn, overview, protocol)
-        said = f"The page cannot be written to {str(page_file)!r}"
-        _trying(said, lambda: page_file.write_text(text, encoding="utf-8"))
-    written: list[str] = []
-    if out_folder:
-        files: dict[str, bytes | str | None] = {
+        with writing(Path(html)):
+            Path(html).expanduser().write_text(text, encoding="utf-8")
+        typer.echo(f"The page is {html}.", err=True)
+    if folder:
+        files = {
             "economy.csv": economy_csv(points),
             "routes.csv": routes_csv(runs, points, protocol),
             "economy.png": overview,
         }
-        said = f"The report cannot be written into {str(out_folder)!r}"
-        written = _trying(said, lambda: _write(out_folder, runs, made, drawn, verdicts, files))
+        written = _write(folder, runs, made, drawn, verdicts, files)
+        typer.echo(f"In {folder}: {', '.join(written)}.", err=True)
     if as_json:
         records = [record for table in made for record in table.records()]
         print_json({"verdicts": verdicts, "tables": records})
     else:
-        _show(made, verdicts)
-    if page_file:
-        typer.echo(f"The page is {page_file}.", err=True)
-    if out_folder:
-        typer.echo(f"In {out_folder}: {', '.join(written)}.", err=True)
-
-
-def _page_to_write(name: str) -> Path:
-    """Return the file that `--html` names.
-
-    Raises:
-        UsageError: It is a folder, or there is none to write it into.
-    """
-    if existing_folder(name):
-        example = str(Path(name) / "page.html")
-        raise UsageError(f"--html {name!r} is a folder; name a file, such as {example!r}.")
-    parent = Path(name).parent
-    folder = existing_folder(parent)
-    if folder is None:
-        raise UsageError(f"There is no folder {str(parent)!r} to write {Path(name).name!r} into.")
-    return folder / Path(name).name
-
-
-def _folder_to_write(name: str) -> Path:
-    """Make the folder that `--out` names.
-
-    Raises:
-        UsageError: It is a file, or cannot be made.
-    """
-    if existing_file(name):
-        raise UsageError(f"--out {name!r} is a file; name a folder.")
-
-    def made() -> Path:
-        folder = Path(name).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-    return _trying(f"The folder {name!r} cannot be made", made)
-
-
-def _trying(sentence: str, write: Callable[[], _Made]) -> _Made:
-    try:
-        return write()
-    except OSError as error:
-        raise UsageError(f"{sentence} ({error.strerror or error}); name another place.") from error
-    except (RuntimeError, ValueError) as error:  # ~ of nobody, a null byte, a surrogate
-        raise UsageError(f"{sentence} ({error}); name another place.") from error
+        show_tables(made)
+        show_lines([f"{name}  {sentence}" for name, sentence in verdicts.items()], "Verdict")
 
 
 def _write(
@@ -157,7 +109,7 @@ def _write(
     tables: "Sequence[Table]",
     plots: Sequence[Mapping[str, bytes]],
     verdicts: Mapping[str, str],
-    files: Mapping[str, bytes | str | None],
+    files: Mapping[str, Any],
 ) -> list[str]:
     """Write the report's files and return their names."""
     from ..benchmarks.records import write_json, write_lines, write_run_record
@@ -165,14 +117,17 @@ def _write(
 
     names = [run.folder.resolve().name for run in runs]
     stems = names if len(set(names)) == len(names) else [str(one) for one in range(len(runs))]
-    found: dict[str, bytes | str] = {
+    images = {
         f"{stem}-{name}.png": image
-        for stem, images in zip(stems, plots, strict=True)
-        for name, image in images.items()
+        for stem, own in zip(stems, plots, strict=True)
+        for name, image in own.items()
     }
-    found |= {name: content for name, content in files.items() if content}
-    images = [Path(name) for name in found if name.endswith(".png")]
-    shown = [f"![{image.stem.rpartition('-')[2]}]({image})" for image in images]
+    found = images | {name: content for name, content in files.items() if content}
+    shown = [
+        f"![{Path(name).stem.rpartition('-')[2]}]({name})"
+        for name in found
+        if name.endswith(".png")
+    ]
     said = [
         f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): {verdicts[str(run.folder)]}"
         for run in runs
@@ -182,7 +137,7 @@ def _write(
     parts = ["# Evaluation", *said, *(table.markdown().strip() for table in tables), *shown]
     found = {"report.md": "\n\n".join(parts) + "\n", **found}
     for name, content in found.items():
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        write_whole(folder / name, content)
     for stem, run in zip(stems, runs, strict=True):
         write_lines(folder / f"{stem}-disagreements.jsonl", disagreement_records(run))
     write_json(folder / "report.json", [one for table in tables for one in table.records()])
@@ -190,14 +145,3 @@ def _write(
     write_run_record(folder, name="report-run.json", settings=settings)
     lines = [f"{stem}-disagreements.jsonl" for stem in stems]
     return [*found, "report.json", *lines, "report-run.json"]
-
-
-def _show(tables: "Sequence[Table]", verdicts: Mapping[str, str]) -> None:
-    """Print every table, and at last whether the cascade pays."""
-    from rich.text import Text
-
-    from .rendering import show_tables
-
-    console = show_tables(tables)
-    for folder, sentence in verdicts.items():
-        console.print(Text.assemble((f"{folder}  ", "dim"), sentence))

@@ -79,7 +79,8 @@ def simulate(
     from ..profiling.serving import Serving
     from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import describe_inputs, read_latencies, read_workloads
-    from ..profiling.simulation_report import records, write_simulation
+    from ..profiling.simulation_report import advice_records, records, write_simulation
+    from ..profiling.totals import advise
 
     paper = not any((profile, routes, tokens, small, large, overhead))
     for wrong, sentence in (
@@ -133,7 +134,11 @@ def simulate(
     }
     workloads = read_workloads(routes, tokens, small, large, measured if profile else None)
     if advice and not out:
-        _advise(workloads, latencies, floor, as_json=as_json)
+        lines = [advise(workload, latencies, floor) for workload in workloads]
+        if as_json:
+            print_json([figure.as_dict() for figure in advice_records(lines)])
+        else:
+            typer.echo("\n".join(map(str, lines)))
         return
     inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
     if profile:
@@ -152,27 +157,14 @@ def simulate(
         _show(found, paper)
 
 
-def _advise(workloads: Any, latencies: Any, floor: float | None, *, as_json: bool) -> None:
-    """Print what is best on each benchmark; nothing has to be simulated for it."""
-    from ..profiling.simulation_report import advice_records
-    from ..profiling.totals import advise
-
-    advice = [advise(workload, latencies, floor) for workload in workloads]
-    if as_json:
-        print_json([figure.as_dict() for figure in advice_records(advice)])
-    else:
-        typer.echo("\n".join(map(str, advice)))
-
-
 def _show(found: Any, paper: bool) -> None:
     """Print tables, then the advice and what contradicts itself."""
     from ..profiling.paper import contradictions
     from ..profiling.simulation_report import tables
-    from .rendering import show_lines, show_table
+    from .rendering import show_lines, show_tables
 
-    show_lines("What it computes with", found.inputs)
-    for table in tables(found, paper=paper):
-        show_table(table.title, table.header, table.rows)
-    show_lines("Advice", [str(one) for one in found.advice])
+    show_lines(found.inputs, "What it computes with")
+    show_tables(tables(found, paper=paper))
+    show_lines([str(one) for one in found.advice], "Advice")
     if paper:
-        show_lines("Figures of the paper that contradict each other", contradictions())
+        show_lines(contradictions(), "Figures of the paper that contradict each other")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, cast
+from typing import Annotated, Any, NamedTuple, NotRequired, cast
 
 import PIL.Image
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -27,8 +27,6 @@ from ..nodes.state import (
     Route,
     Value,
 )
-
-Confidence = Literal["high", "medium", "low"]
 
 _MOST_DIGITS = 9
 
@@ -68,9 +66,7 @@ class VisionAnswer(TypedDict):
         value: The same as a typed value.
         route: How far the run went.
         fallback: Whose answer it is instead, see `MAIOutput`.
-        confidence: "high" where both models agree, "medium" where the large one decided after it
-            read the small one's reasoning, "low" where the step that should have answered could
-            not.
+        confidence: Share of such answers that were right, if the cascade is calibrated.
         images: References of the images that were asked about.
         calls: Every model call.
         fields: Of an answer in a schema, its fields, see `MAIOutput`.
@@ -80,7 +76,7 @@ class VisionAnswer(TypedDict):
     value: Value
     route: Route
     fallback: Fallback | None
-    confidence: Confidence
+    confidence: float | None
     images: list[str]
     calls: list[ModelCall]
     fields: NotRequired[dict[str, FieldAnswer]]
@@ -253,7 +249,7 @@ def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
             "The run waits for a person, which the tool alone cannot do: call it in an agent with "
             "a checkpointer, or make the graph without `review`."
         )
-    confidence = _confidence(result["route"], result["fallback"])
+    confidence = result["confidence"]
     artifact: VisionAnswer = {
         "answer": result["answer"],
         "value": result["value"],
@@ -268,14 +264,6 @@ def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
     lines = [
         f"answer: {result['answer']}",
         f"route: {result['route']}",
-        f"confidence: {confidence}",
+        *([] if confidence is None else [f"confidence: {confidence:.2f}"]),
     ]
     return "\n".join(lines), artifact
-
-
-def _confidence(route: Route, fallback: Fallback | None) -> Confidence:
-    if fallback == "review":
-        return "high"
-    if fallback is not None:
-        return "low"
-    return "medium" if route == "transferred" else "high"

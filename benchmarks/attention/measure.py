@@ -27,7 +27,7 @@ from ...nodes.sparse_transfer import (
 from ...nodes.state import RunState
 from ..evaluation.results import Result, graph_input
 from ..evaluation.runner import OnResult, Pace, StrategyGraphs, run_here, run_strategies
-from ..evaluation.store import EvaluationStore, current_question, question_key
+from ..evaluation.store import EvaluationStore, current_question, question_content
 from ..question import Benchmark, BenchmarkQuestion
 
 Source = Literal["small", "large"]
@@ -159,7 +159,8 @@ class Failure:
     error: str
 
 
-OnPass = Callable[[Pace, Reading | Failure], None]
+OnPass = Callable[[Pace, str, str | None], None]
+"""Called with how far it is, whose reasoning was read, and why that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +228,10 @@ def measure(
             return [one for one in found if one["strategy"] in names]
 
         async def run_all() -> tuple[list[Reading | Failure], list[Result]]:
-            reader = Agent("large", pair.large, prompts)
-            passes = _Passes(reader, source, store, share, pair.sparse.query)
+            agent = Agent("large", pair.large, prompts)
+            reader = _Reader(agent, source, store, share, pair.sparse.query)
             reasoned = await run([f"{one}_reason" for one in SOURCES])
-            made = await _read(passes, benchmark, reasoned, concurrency, on_pass)
+            made = await reader.read_all(benchmark.questions, reasoned, concurrency, on_pass)
             layers = next((len(one.measured.layers) for one in made if isinstance(one, Reading)), 0)
             names = answers(layers) if layers else ()
             return made, await run(names) if names else []
@@ -269,45 +270,77 @@ def attention_source(pair: Pair) -> tuple[SupportsAttention, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Passes:
-    """Passes over reasonings, each made once.
+class _Reader:
+    """Reads the attention on reasonings, each pass made once.
 
     Attributes:
-        reader: The large model; its prompts are those of full transfer.
+        agent: The large model; its prompts are those of full transfer.
         source: Who gives the attention.
         store: Where passes are stored.
         share: Share of the attention whose tokens are counted head by head.
         query: Position whose attention is read, as in `SparseTransfer`.
     """
 
-    reader: Agent
+    agent: Agent
     source: SupportsAttention
     store: EvaluationStore
     share: float
     query: int
 
-    async def read(
+    async def read_all(
+        self,
+        questions: Sequence[BenchmarkQuestion],
+        results: Sequence[Result],
+        concurrency: int,
+        on_pass: OnPass,
+    ) -> list[Reading | Failure]:
+        """Read both models' reasonings on every question, in order."""
+        found = {(one["id"], one["strategy"]): one for one in results}
+        pace = Pace(len(questions) * len(SOURCES))
+        free = asyncio.Semaphore(concurrency)
+
+        async def read(question: BenchmarkQuestion, source: Source) -> Reading | Failure:
+            result = found[question.id, f"{source}_reason"]
+            async with free:
+                made, cached = await self._read(question, source, result)
+            if self.store.problem is not None:
+                raise self.store.problem
+            pace.advance(fresh=not cached)
+            if not result["error"]:  # a reasoning that failed was told as one
+                error = made.error if isinstance(made, Failure) else None
+                on_pass(pace, f"{question.id}, {source} reasoning", error)
+            return made
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(read(question, source))
+                for question in questions
+                for source in SOURCES
+            ]
+        return [task.result() for task in tasks]
+
+    async def _read(
         self, question: BenchmarkQuestion, source: Source, result: Result
     ) -> tuple[Reading | Failure, bool]:
-        """Read a model's reasoning, and tell whether the pass was made now."""
-        error = result["error"]
-        if error is None:
-            try:
-                measured, cached = await self._measure(question, _reasoning(result))
-                return Reading(question, source, measured), not cached
-            except Exception as failed:  # noqa: BLE001  it is reported, and the others continue
-                error = " ".join(str(failed).split()) or type(failed).__name__
-        return Failure(question.id, source, error), False
+        """Read a model's reasoning, and tell whether the pass was stored already."""
+        if result["error"] is not None:
+            return Failure(question.id, source, result["error"]), True
+        try:
+            measured, cached = await self._measure(question, _reasoning(result))
+            return Reading(question, source, measured), cached
+        except Exception as failed:  # noqa: BLE001  it is reported, and the others continue
+            error = " ".join(str(failed).split()) or type(failed).__name__
+            return Failure(question.id, source, error), True
 
     async def _measure(
         self, question: BenchmarkQuestion, reasoning: str
     ) -> tuple[MeasuredPass, bool]:
         if not reasoning:
             raise ValueError("the reasoning is empty")
-        current_question.set(await asyncio.to_thread(question_key, question))
+        current_question.set(await asyncio.to_thread(question_content, question))
         state: RunState = {**graph_input(question)}  # type: ignore[typeddict-item]
         task = await asyncio.to_thread(read_task, state)
-        prompt = await asyncio.to_thread(agent_request, self.reader, "transfer", task, reasoning)
+        prompt = await asyncio.to_thread(agent_request, self.agent, "transfer", task, reasoning)
         key = AttentionPass(self.source, prompt, None, self.query).key(self.store)
 
         async def make() -> dict[str, Any]:
@@ -322,40 +355,8 @@ class _Passes:
             made = await asyncio.to_thread(MeasuredPass.of, reasoning, found, self.share)
             return made.as_dict()
 
-        value, cached = await self.store.acall(f"attention by head {self.share} {key}", make)
+        value, cached = await self.store.acall(f"{key} by head {self.share}", make)
         return MeasuredPass.from_dict(value), cached
-
-
-async def _read(
-    passes: _Passes,
-    benchmark: Benchmark,
-    results: Sequence[Result],
-    concurrency: int,
-    on_pass: OnPass,
-) -> list[Reading | Failure]:
-    """Read every reasoning, in order."""
-    found = {(one["id"], one["strategy"]): one for one in results}
-    pace = Pace(len(benchmark.questions) * len(SOURCES))
-    free = asyncio.Semaphore(concurrency)
-
-    async def read(question: BenchmarkQuestion, source: Source) -> Reading | Failure:
-        async with free:
-            result = found[question.id, f"{source}_reason"]
-            made, fresh = await passes.read(question, source, result)
-        if passes.store.problem is not None:
-            raise passes.store.problem
-        pace.advance(fresh=fresh)
-        if not result["error"]:  # a reasoning that failed was told as one
-            on_pass(pace, made)
-        return made
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(read(question, source))
-            for question in benchmark.questions
-            for source in SOURCES
-        ]
-    return [task.result() for task in tasks]
 
 
 def _reasoning(result: Result) -> str:

@@ -73,7 +73,7 @@ async def run_on_ray(
         models: What `model_identity` says of this machine's models, by role.
         strategies: Names of strategies.
         prompts: The wording.
-        concurrency: Runs at a time in each replica.
+        concurrency: Questions at a time in each replica.
         store: Has the calls that are not to be made again.
 
     Raises:
@@ -89,13 +89,7 @@ async def run_on_ray(
                 {"number": number, "work": asdict(work), "calls": store.calls_of(work.content)}
                 for number, work in enumerate(works)
             ]
-            arguments = {
-                "pair": replicas.pair,
-                "models": models,
-                "strategies": list(strategies),
-                "prompts": prompts,
-                "concurrency": concurrency,
-            }
+            arguments = (replicas.pair, models, list(strategies), prompts)
             answers = await asyncio.to_thread(_answers, rows, replicas, concurrency, arguments)
             while (answer := await asyncio.to_thread(next, answers, None)) is not None:
                 if "error" in answer:
@@ -103,11 +97,13 @@ async def run_on_ray(
                 yield Done(works[answer["number"]], answer["results"], answer["calls"])
         finally:
             if joined:
-                await asyncio.to_thread(_leave)
+                import ray
+
+                await asyncio.to_thread(ray.shutdown)
 
 
 class Replica:
-    """A pair in a Ray actor: it runs the strategies of questions, several at a time.
+    """A pair in a Ray actor: it runs the strategies of questions, several questions at a time.
 
     Rows go both ways as JSON texts: Arrow would have to guess the types of what is inside.
     """
@@ -118,7 +114,6 @@ class Replica:
         models: Mapping[str, dict[str, Any]],
         strategies: Sequence[str],
         prompts: PromptsConfig,
-        concurrency: int,
         images: Mapping[str, Any],
     ) -> None:
         """Make the models; local weights load at the first call.
@@ -128,12 +123,10 @@ class Replica:
             models: What `model_identity` says of each, by role, on the driver's machine.
             strategies: Names of strategies.
             prompts: The wording.
-            concurrency: Runs at a time.
             images: Ray's references to the bytes of each image, by the driver's reference.
         """
         self._calls = QuestionCalls()
         self._images = images
-        self._running = asyncio.Semaphore(concurrency)
         self._error = ""
         try:
             small, large = chat_model(pair, "small"), chat_model(pair, "large")
@@ -155,17 +148,11 @@ class Replica:
         given = json.loads(row["given"])
         work, known = Work(**given["work"]), given["calls"]
         work.given["images"] = [await self._image(one) for one in work.given["images"]]
-        self._calls.add_calls(work.content, known)
-
-        async def run(strategy: str) -> Any:
-            async with self._running:
-                return await self._graphs.run(work, strategy)
-
-        results = await asyncio.gather(*map(run, work.strategies))
+        self._calls.add_calls(known)
+        results = [await self._graphs.run(work, name) for name in work.strategies]
         calls = self._calls.take_calls(work.content)
         new = {key: value for key, value in calls.items() if key not in known}
-        done = {"number": given["number"], "results": results, "calls": new}
-        return {"done": json.dumps(done)}
+        return {"done": json.dumps({"number": given["number"], "results": results, "calls": new})}
 
     async def _image(self, reference: str) -> str:
         """Return an image of the driver's as a data URI; one that it cannot read, as it is."""
@@ -179,13 +166,13 @@ def _answers(
     rows: Sequence[dict[str, Any]],
     replicas: RayReplicas,
     concurrency: int,
-    arguments: Mapping[str, Any],
+    arguments: Sequence[Any],
 ) -> Iterator[dict[str, Any]]:
     """Return the replicas' answers, as they come."""
     import ray
     from ray.data import ActorPoolStrategy, DataContext
 
-    count, resources = _room(replicas, len(rows))
+    count, resources = _capacity(replicas, len(rows))
     context = DataContext.get_current()
     context.enable_progress_bars = False
     # Ray holds tasks back by what their answers may take of its store: 128 MiB each, unless
@@ -202,7 +189,7 @@ def _answers(
         [{"given": json.dumps(row)} for row in rows], override_num_blocks=len(rows)
     ).map(
         replica,
-        fn_constructor_kwargs={**arguments, "images": images},
+        fn_constructor_args=(*arguments, images),
         compute=ActorPoolStrategy(
             size=count,
             max_concurrent_calls_per_actor=concurrency,
@@ -223,30 +210,20 @@ def _join(replicas: RayReplicas) -> bool:
 
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-    if replicas.address is not None:
-        return _join_cluster(replicas.address, quiet)
-    if ray.is_initialized():
-        return False
-    ray.init(
-        "local",
-        num_cpus=max(os.cpu_count() or 1, replicas.count or 1),
-        object_store_memory=_OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        **quiet,
-    )
-    return True
-
-
-def _join_cluster(address: str, quiet: Mapping[str, Any]) -> bool:
-    import ray
-
+    start: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    address = replicas.address
+    if address is None:
+        start |= {"num_cpus": max(os.cpu_count() or 1, replicas.count or 1)}
+        start |= {"object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False}
     try:
-        _probe(address)
+        if address is not None:
+            _probe(address)
         if ray.is_initialized():
             return False
-        ray.init(address, **quiet)
+        ray.init(address or "local", **start)
     except Exception as error:  # what Ray raises here differs by failure and version
+        if address is None:
+            raise
         raise ConfigError(
             f"The Ray cluster at {address!r} cannot be joined "
             f"({' '.join(str(error).split()).rstrip('.')}); is it running, with the same Ray and "
@@ -265,17 +242,11 @@ def _probe(address: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS).close()
 
 
-def _leave() -> None:
-    import ray
-
-    ray.shutdown()
-
-
-def _room(replicas: RayReplicas, questions: int) -> tuple[int, dict[str, Any]]:
+def _capacity(replicas: RayReplicas, questions: int) -> tuple[int, dict[str, Any]]:
     """Return how many replicas there will be, and what each reserves.
 
     Raises:
-        ConfigError: The cluster has no room for them.
+        ConfigError: The cluster has not enough CPUs or GPUs for them.
     """
     import ray
 
@@ -289,11 +260,11 @@ def _room(replicas: RayReplicas, questions: int) -> tuple[int, dict[str, Any]]:
         )
         gpus = int(wanted and here.get("GPU", 0) >= 1)
     cpus_here = int(here.get("CPU", 0))
-    room = min(cpus_here, int(here.get("GPU", 0)) // gpus) if gpus else cpus_here
-    count = replicas.count or (room if gpus else 1)
-    if not 1 <= count <= room:
+    most = min(cpus_here, int(here.get("GPU", 0)) // gpus) if gpus else cpus_here
+    count = replicas.count or (most if gpus else 1)
+    if not 1 <= count <= most:
         raise ConfigError(
-            f"Ray has room for {room} replicas of one CPU and {gpus} GPUs each, not for "
+            f"Ray has room for {most} replicas of one CPU and {gpus} GPUs each, not for "
             f"{max(count, 1)}; ask for fewer with --replicas, or add machines."
         )
     count = min(count, questions)

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,13 @@ class Pace:
     def seconds_left(self) -> float | None:
         """Until the end, at this rate; None before there is a rate."""
         return (self.total - self.done) / self.rate if self.rate else None
+
+    def __str__(self) -> str:
+        count, left = f"{self.done}/{self.total}", self.seconds_left
+        if left is None:
+            return count
+        end = time.strftime("%H:%M", time.localtime(time.time() + left))
+        return f"{count} {self.rate:.1f}/s, {timedelta(seconds=round(left))} left, ends at {end}"
 
 
 OnResult = Callable[[Pace, Result], None]
@@ -304,7 +312,7 @@ async def run_strategies(
             works.append(Work(key, contents[key], first.id, graph_input(first), missing))
     async with aclosing(engine(works)) as made:
         async for done in made:
-            store.add_calls(done.work.content, done.calls)
+            store.add_calls(done.calls)
             for result in done.results:
                 if store.problem is not None:  # to the run, this was a model that failed
                     raise store.problem

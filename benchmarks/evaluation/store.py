@@ -12,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import Timeout
 from typing_extensions import override
 
 from ...configs import ConfigError, PromptsConfig
@@ -27,16 +26,16 @@ from .results import Result
 FILE_NAME = "calls.sqlite"
 
 current_question: ContextVar[str] = ContextVar("current_question", default="")
-"""What `question_content` says of the question that a run is about; calls are stored as its."""
+"""What `question_content` says of the question that a run is about."""
 
 _CODE = ("answers", "nodes", "graph")
+_SHOWN = 60
 
 _FAILED = re.compile(
     r"(?P<error>The (?P<role>\w+) model's (?P<style>\w+) call failed: .*)", re.DOTALL
 )
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS question_calls (key TEXT PRIMARY KEY, question TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS questions (id TEXT PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS results (
@@ -46,27 +45,13 @@ CREATE TABLE IF NOT EXISTS results (
 SELECT value FROM calls LIMIT 0;
 """
 
-_PROBLEMS = {
-    "BUSY": "Another evaluation is running in {folder!r}; wait for it, or name another folder.",
-    "FULL": "There is no room left for answers in {folder!r}; free space, and the same command "
-    "continues from there.",
-    "READONLY": "The answers in {folder!r} may only be read; make the folder and its files "
-    "writable, or name another folder.",
-    "CANTOPEN": "{path!r} cannot be opened; make the folder and its files writable, or name "
-    "another folder.",
-    "IOERR": "{path!r} cannot be read or written ({error}); free space or check the disk, and the "
-    "same command continues.",
-    "": "{path!r} is no store of model calls ({error}); name another folder.",
-}
-_SAME_PROBLEM = {"LOCKED": "BUSY", "PERM": "READONLY", "AUTH": "READONLY"}
-
 
 class StoreError(ConfigError):
     """The stored calls cannot be read or written; no more calls are to be made."""
 
 
 class QuestionCalls(CallCache):
-    """A `CallCache` that knows which question each call was made for.
+    """A `CallCache` whose keys begin with the question that a call is made for.
 
     A call that failed is not made again as long as the object lives, so that all strategies of an
     evaluation see the same.
@@ -80,15 +65,10 @@ class QuestionCalls(CallCache):
         """
         super().__init__(path)
         self._failed: dict[str, Value] = {}
-        self._database.executescript(_TABLES)
 
     @override
-    def put(self, key: str, value: Value) -> None:
-        super().put(key, value)
-        with self._lock:
-            self._database.execute(
-                "INSERT OR IGNORE INTO question_calls VALUES (?, ?)", [key, current_question.get()]
-            )
+    def key_of(self, model: Any, content: Any) -> str:
+        return f"{current_question.get()}/{super().key_of(model, content)}"
 
     @override
     async def acall(self, key: str, make: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
@@ -110,8 +90,7 @@ class QuestionCalls(CallCache):
         """Return the stored calls of a question, by their keys."""
         with self._lock:
             rows = self._database.execute(
-                "SELECT key, value FROM question_calls JOIN calls USING (key) WHERE question = ?",
-                [question],
+                "SELECT key, value FROM calls WHERE key GLOB ?", [f"{question}/*"]
             ).fetchall()
         return {key: json.loads(value) for key, value in rows}
 
@@ -119,23 +98,21 @@ class QuestionCalls(CallCache):
         """Remove the stored calls of a question, and return them with all failed ones."""
         calls = self.calls_of(question)
         with self._lock:
-            self._database.executemany("DELETE FROM calls WHERE key = ?", [[key] for key in calls])
-            self._database.execute("DELETE FROM question_calls WHERE question = ?", [question])
+            self._database.execute("DELETE FROM calls WHERE key GLOB ?", [f"{question}/*"])
         return calls | self._failed
 
-    def failed_calls(self) -> list[dict[str, str]]:
-        """Return role, style and error of the calls that failed, once each."""
-        found = (_FAILED.match(value["error"]) for value in self._failed.values())
-        return [one.groupdict() for one in found if one]
-
-    def add_calls(self, question: str, calls: Mapping[str, Value]) -> None:
-        """Store calls of a question that were made elsewhere, failed ones included."""
-        current_question.set(question)
+    def add_calls(self, calls: Mapping[str, Value]) -> None:
+        """Store calls that were made elsewhere, failed ones included."""
         for key, value in calls.items():
             if value.get("error"):
                 self._failed[key] = value
             else:
                 self.put(key, value)
+
+    def failed_calls(self) -> list[dict[str, str]]:
+        """Return role, style and error of the calls that failed, once each."""
+        found = (_FAILED.match(value["error"]) for value in self._failed.values())
+        return [one.groupdict() for one in found if one]
 
     def count(self) -> int:
         """Return the number of stored calls."""
@@ -163,20 +140,14 @@ class EvaluationStore(QuestionCalls):
                 this kind.
         """
         self.problem: StoreError | None = None
-        self._file = folder / FILE_NAME
         with ExitStack() as stack:
-            try:
-                stack.enter_context(holding(folder, "mai evaluate"))
-            except ConfigError as error:
-                if isinstance(error.__cause__, Timeout):
-                    raise StoreError(_PROBLEMS["BUSY"].format(folder=str(folder))) from error
-                raise
-            try:
-                super().__init__(self._file)
+            stack.enter_context(holding(folder, "mai evaluate"))
+            self.path = folder / FILE_NAME
+            with self._checked():
+                super().__init__(self.path)
+                self._database.executescript(_TABLES)
                 # May it be written?
                 self._database.execute("BEGIN IMMEDIATE").execute("ROLLBACK")
-            except sqlite3.Error as error:
-                raise _store_error(error, self._file) from error
             self._held = stack.pop_all()
         self._count_before = self.count()
 
@@ -220,76 +191,62 @@ class EvaluationStore(QuestionCalls):
             ModelError: A model's weights cannot be found.
         """
         models = {role: model_identity(model) for role, model in pair.models().items()}
-        self._claim_settings(
-            {
-                "benchmark": benchmark.name,
-                **{f"{role} model": identity for role, identity in models.items()},
-                "prompts": prompts.model_dump(mode="json"),
-            }
-        )
+        settings = {
+            "benchmark": benchmark.name,
+            **{f"{role} model": identity for role, identity in models.items()},
+            "prompts": prompts.model_dump(mode="json"),
+        }
+        wanted = dict(_leaves(settings))
+        held = dict(self._execute("SELECT name, value FROM settings"))
+        others = [name for name in {**wanted, **held} if held.get(name) != wanted.get(name)]
+        if held and others:
+            named = (f"another {name} ({held.get(name, 'none')[:_SHOWN]})" for name in others)
+            raise ConfigError(
+                f"This folder holds calls with {', '.join(named)}; name another folder with --out."
+            )
+        for setting in wanted.items():
+            self._execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", *setting)
+        self._claim_questions(benchmark)
+        return models
+
+    def _claim_questions(self, benchmark: Benchmark) -> None:
         contents = {}
         for question in benchmark.questions:
             try:
                 contents[question.id] = question_content(question)
             except ImageError:  # it fails by itself, and is evaluated again once its image is there
                 continue
-        self._claim_questions(contents)
-        return models
-
-    def _claim_settings(self, settings: Mapping[str, Any]) -> None:
-        wanted = {name: json.dumps(value, sort_keys=True) for name, value in settings.items()}
-        with self._checked(), self._lock:
-            held = dict(self._database.execute("SELECT name, value FROM settings"))
-            if not held:
-                self._database.executemany("INSERT INTO settings VALUES (?, ?)", wanted.items())
-                return
-        names = [name for name in {**wanted, **held} if held.get(name) != wanted.get(name)]
-        if names:
-            others = [_difference(name, held.get(name), wanted.get(name)) for name in names]
+        held = dict(self._execute("SELECT id, content FROM questions"))
+        others = [name for name in contents if held.get(name, contents[name]) != contents[name]]
+        if others:
             raise ConfigError(
-                f"This folder holds calls with another {', another '.join(others)}; name another "
+                f"In this folder {others[0]!r} is the id of another question, with other text, "
+                f"choices or images ({len(others)} of {len(contents)} are like that); name another "
                 "folder with --out."
             )
-
-    def _claim_questions(self, contents: Mapping[str, str]) -> None:
-        with self._checked(), self._lock:
-            held = dict(self._database.execute("SELECT id, content FROM questions"))
-            others = [name for name in contents if held.get(name, contents[name]) != contents[name]]
-            if not others:
-                self._database.execute("BEGIN")
-                self._database.executemany(
-                    "INSERT OR IGNORE INTO questions VALUES (?, ?)", contents.items()
-                )
-                self._database.execute("COMMIT")
-                return
-        raise ConfigError(
-            f"In this folder {others[0]!r} is the id of another question, with other text, choices "
-            f"or images ({len(others)} of {len(contents)} are like that); name another folder "
-            "with --out."
-        )
+        for content in contents.items():
+            self._execute("INSERT OR IGNORE INTO questions VALUES (?, ?)", *content)
 
     def strategies(self) -> list[str]:
         """Return the strategies that have results here."""
-        with self._checked(), self._lock:
-            rows = self._database.execute("SELECT DISTINCT strategy FROM results ORDER BY 1")
-            return [row[0] for row in rows]
+        return [row[0] for row in self._execute("SELECT DISTINCT strategy FROM results ORDER BY 1")]
 
     def result(self, strategy: str, key: str) -> Result | None:
         """Return a strategy's stored result on a question; None if there is none."""
-        with self._checked(), self._lock:
-            row = self._database.execute(
-                "SELECT result FROM results WHERE strategy = ? AND key = ?", (strategy, key)
-            ).fetchone()
-        found: Result | None = json.loads(row[0]) if row else None
+        rows = self._execute(
+            "SELECT result FROM results WHERE strategy = ? AND key = ?", strategy, key
+        )
+        found: Result | None = json.loads(rows[0][0]) if rows else None
         return found
 
     def add_result(self, key: str, result: Result) -> None:
         """Store a result under the key of its question."""
+        values = (result["strategy"], key, json.dumps(result))
+        self._execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", *values)
+
+    def _execute(self, statement: str, *values: str) -> list[Any]:
         with self._checked(), self._lock:
-            self._database.execute(
-                "INSERT OR REPLACE INTO results VALUES (?, ?, ?)",
-                (result["strategy"], key, json.dumps(result)),
-            )
+            return self._database.execute(statement, values).fetchall()
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
@@ -301,7 +258,10 @@ class EvaluationStore(QuestionCalls):
         except sqlite3.ProgrammingError:  # it was closed meanwhile
             raise
         except sqlite3.Error as error:
-            self.problem = _store_error(error, self._file)
+            self.problem = StoreError(
+                f"The answers cannot be stored in {str(self.path)!r} ({error}): free space, make "
+                "it writable, or name another folder; the same command continues from there."
+            )
             raise self.problem from error
 
 
@@ -346,34 +306,10 @@ def _code_hash() -> str:
     return digest.hexdigest()
 
 
-def _difference(name: str, held: str | None, wanted: str | None) -> str:
-    """Name a setting that differs, with its keys that do, or with both short values."""
-    before, now = (json.loads(text) if text else None for text in (held, wanted))
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        return f"{name} ({', '.join(_differing_keys(before, now))})"
-    return f"{name} ({_shown(before)}, now {_shown(now)})"
-
-
-def _differing_keys(
-    held: Mapping[str, Any], wanted: Mapping[str, Any], above: str = ""
-) -> Iterator[str]:
-    for key in dict.fromkeys([*wanted, *held]):
-        before, now = held.get(key), wanted.get(key)
-        if isinstance(before, Mapping) and isinstance(now, Mapping):
-            yield from _differing_keys(before, now, f"{above}{key}.")
-        elif before != now:
-            yield f"{above}{key}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "some"
-    text = "none" if value is None else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    kind = getattr(error, "sqlite_errorname", "").split("_")[1:2]
-    name = _SAME_PROBLEM.get(*kind, *kind) if kind else ""
-    sentence = _PROBLEMS.get(name, _PROBLEMS[""])
-    return StoreError(sentence.format(folder=str(path.parent), path=str(path), error=error))
+def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each single setting by the path of its keys, as JSON."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", json.dumps(value, sort_keys=True)

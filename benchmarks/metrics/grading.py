@@ -41,7 +41,7 @@ paper. vlmevalkit, lmms: what VLMEvalKit and lmms-eval do, without a judge model
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Score:
     """One figure with its 95% interval.
 
@@ -74,9 +74,6 @@ _NUMBER = re.compile(
     r"[-+\u2212]?[$€£]?\d[\d.,]*%?(?: (?:thousand|million|billion|trillion))?", re.IGNORECASE
 )
 
-Outcome = Literal["right", "wrong", "unread", "empty"]
-"""What became of one question: unread is an output in which no answer of its type is found."""
-
 
 def read(question: BenchmarkQuestion, text: str) -> Answer:
     """Read an output as an answer of the question's type, or as an abstention."""
@@ -88,19 +85,15 @@ def is_right(question: BenchmarkQuestion, text: str) -> bool:
     return any(_same(question, text, answer) for answer in question.answers)
 
 
-def outcome(question: BenchmarkQuestion, text: str, *, right: bool) -> Outcome:
-    """Return what became of a question.
+def is_unread(question: BenchmarkQuestion, text: str, *, right: bool) -> bool:
+    """Whether no answer of the question's type is found in an output.
 
     Args:
         question: The question.
         text: The output.
         right: Whether the output is right by the benchmark's rule for typed answers.
     """
-    if not text.strip():
-        return "empty"
-    if right:
-        return "right"
-    return "unread" if read(question, text).value is None else "wrong"
+    return not right and read(question, text).value is None
 
 
 def is_right_within_tolerance(question: BenchmarkQuestion, text: str) -> bool:
@@ -217,7 +210,7 @@ def _unread(grade: Grade) -> Rules:
     """Find outputs in which no answer is found, by the rule for typed answers that grades them."""
     return {
         "typed": lambda question, text: float(
-            read(question, text).value is None and not grade(question, text)
+            is_unread(question, text, right=bool(grade(question, text)))
         )
     }
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..statistics import f1_interval, wilson
+from ..statistics import Interval, f1_interval, wilson
 from .grading import Protocol, Score
 from .readers import YesNo
 
@@ -40,23 +40,15 @@ def pope_scores(
     if protocol == "vlmevalkit":
         del proportions["yes_ratio"]
 
-    def score(metric: str, value: float | None, low: float | None, high: float | None) -> Score:
+    def score(metric: str, value: float | None, interval: Interval) -> Score:
         if value is None and len(pairs) and protocol in ("lmms", "vlmevalkit"):
             value = 0.0
-        return Score(
-            protocol=protocol,
-            metric=metric,
-            value=value,
-            low=low,
-            high=high,
-            questions=len(pairs),
-            group=group,
-        )
+        return Score(protocol, metric, value, *interval, len(pairs), group)
 
     scores = [
-        score(metric, part / whole if whole else None, *wilson(part, whole))
+        score(metric, part / whole if whole else None, wilson(part, whole))
         for metric, (part, whole) in proportions.items()
     ]
     # F1 is 2 TP / (2 TP + FP + FN), which is defined where precision or recall is not.
     f1 = 2 * hits / (predicted_yes + right_yes) if predicted_yes + right_yes else None
-    return [*scores, score("f1", f1, *f1_interval(wilson(hits, predicted_yes + right_yes - hits)))]
+    return [*scores, score("f1", f1, f1_interval(wilson(hits, predicted_yes + right_yes - hits)))]

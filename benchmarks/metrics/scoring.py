@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from ...configs import ConfigError
 from ..question import ROTATION, Benchmark, BenchmarkQuestion
-from ..statistics import proportion_interval
-from .grading import RULES, YES_NO, Outcome, Protocol, Score, outcome
+from ..statistics import proportion
+from .grading import RULES, YES_NO, Protocol, Score
 from .pope import pope_scores
 from .readers import YesNo
 
@@ -40,7 +40,8 @@ def check_scoring(benchmark: Benchmark) -> None:
 def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
     """Compute all figures of a benchmark, under every protocol that has them.
 
-    Questions without a text are left out of every figure; texts for other ids are ignored.
+    Questions without a text or a known answer are left out of every figure; texts for other ids are
+    ignored.
 
     Args:
         benchmark: The questions and the metric.
@@ -98,27 +99,6 @@ def grades(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[Protocol, Gra
     return first
 
 
-def outcomes(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[str, Outcome]:
-    """Return what became of each question that has a text: right, wrong, unread or empty.
-
-    All but right count as wrong in the typed figures; a run that breaks shows in their numbers.
-
-    Args:
-        benchmark: The questions and the metric.
-        texts: Final outputs by question id.
-
-    Raises:
-        ValueError: No metric has that name.
-        ModuleNotFoundError: The extra `benchmarks` is not installed.
-    """
-    graded = grades(benchmark, texts)["typed"]
-    return {
-        one.id: outcome(one, texts[one.id], right=graded[one.id] == 1)
-        for one in benchmark.questions
-        if one.id in texts
-    }
-
-
 def _check(benchmark: Benchmark) -> None:
     if benchmark.metric not in METRICS:
         raise ValueError(
@@ -140,7 +120,9 @@ def _figures(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[tuple[Proto
             graded = figures[protocol, figure] = {
                 one.id: worth
                 for one in benchmark.questions
-                if one.id in texts and (worth := grade(one, texts[one.id])) is not None
+                if one.answers
+                and one.id in texts
+                and (worth := grade(one, texts[one.id])) is not None
             }
             if benchmark.metric == "mmbench" and figure in _IN_CIRCLES:
                 circular = f"circular_{figure}"
@@ -162,16 +144,8 @@ def _parts(
 def _score(
     protocol: Protocol, figure: str, values: Sequence[float], group: Mapping[str, str]
 ) -> Score:
-    low, high = proportion_interval(values)
-    return Score(
-        protocol=protocol,
-        metric=figure,
-        value=sum(values) / len(values) if values else None,
-        low=low,
-        high=high,
-        questions=len(values),
-        group=group,
-    )
+    found = proportion(values)
+    return Score(protocol, figure, found.value, found.low, found.high, len(values), group)
 
 
 def _pope(benchmark: Benchmark, texts: Mapping[str, str]) -> Iterator[Score]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import statistics
 from ..metrics import PROTOCOLS, Protocol, check_scoring, grades, headline
-from ..metrics.grading import RULES, YES_NO, Grade, outcome
+from ..metrics.grading import RULES, YES_NO, Grade, is_unread
 from ..question import Benchmark, BenchmarkQuestion
 from ..statistics import Estimate
 from .folder import Call, EvaluationFolder, RunRecord
@@ -83,7 +83,8 @@ class Evaluated:
             questions={question.id: question for question in folder.benchmark.questions},
             pair=folder.record.pair,
             models={
-                role: _model_name(role, identity) for role, identity in folder.record.models.items()
+                "small": _model_name("small", folder.record.models["small"]),
+                "large": _model_name("large", folder.record.models["large"]),
             },
             results=results,
             calls=call_frame(results),
@@ -184,7 +185,7 @@ def grade(benchmark: Benchmark, texts: Frame) -> Frame:
     questions = {one.id: one for one in benchmark.questions if one.id in by_id}
     columns: dict[str, Any] = {
         "unread": [
-            outcome(questions[one], text, right=worth["typed"][one] == 1) in ("unread", "empty")
+            is_unread(questions[one], text, right=worth["typed"][one] == 1)
             for one, text in by_id.items()
         ]
     }

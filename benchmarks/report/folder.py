@@ -17,9 +17,12 @@ from ..evaluation.timed import TIMED_FILE, TIMING_FILE
 from ..metrics import METRICS
 from ..question import Benchmark, BenchmarkQuestion
 
-RUN_FILE = "run.json"
-
 _Read = TypeVar("_Read")
+
+
+class _Models(TypedDict):
+    small: dict[str, Any]
+    large: dict[str, Any]
 
 
 class RunRecord(BaseModel):
@@ -41,7 +44,7 @@ class RunRecord(BaseModel):
     benchmark: str
     metric: str
     pair: str
-    models: dict[str, dict[str, Any]]
+    models: _Models
     command: str = ""
     python: str = ""
     versions: dict[str, str] = {}
@@ -131,11 +134,16 @@ class EvaluationFolder:
         if folder is None:
             raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
         self.path = folder
-        self.record = self._whole(RUN_FILE, RunRecord)
-        self.benchmark = self._questions()
-        self.results = self._results()
+        self.record = record = self._whole("run.json", RunRecord)
+        if record.metric not in METRICS:
+            raise self._unfinished(f"run.json: the metric {record.metric!r} is unknown")
+        questions = tuple(self._lines(QUESTIONS_FILE, BenchmarkQuestion))
+        self.benchmark = Benchmark(
+            name=record.benchmark, questions=questions, prompts="", metric=record.metric
+        )
+        self.results = self._lines(RESULTS_FILE, ReadResult)
         self.written = datetime.fromtimestamp((folder / RESULTS_FILE).stat().st_mtime, UTC)
-        self._check_summary()
+        self._check_complete()
         self.timing: list[TimingRecord] = []
         if (folder / TIMING_FILE).exists():
             self.timing = self._whole(TIMING_FILE, list[TimingRecord])
@@ -143,52 +151,25 @@ class EvaluationFolder:
         if (folder / TIMED_FILE).exists():
             self.timed = self._lines(TIMED_FILE, TimedLine)
 
-    def _questions(self) -> Benchmark:
-        record = self.record
-        if record.metric not in METRICS:
-            raise self._unfinished(f"{RUN_FILE}: the metric {record.metric!r} is unknown")
-        if missing := {"small", "large"} - set(record.models):
-            raise self._unfinished(f"{RUN_FILE}: no {' and no '.join(sorted(missing))} model")
-        questions = self._lines(QUESTIONS_FILE, BenchmarkQuestion)
-        if not questions:
-            raise self._unfinished(f"{QUESTIONS_FILE} is empty")
-        seen: set[str] = set()
-        for number, one in enumerate(questions, start=1):
-            if one.id in seen:
-                raise self._unfinished(f"{QUESTIONS_FILE}, line {number}: a second {one.id!r}")
-            if not one.answers:
-                raise self._unfinished(f"{QUESTIONS_FILE}, line {number}: no accepted answer")
-            seen.add(one.id)
-        return Benchmark(
-            name=record.benchmark, questions=tuple(questions), prompts="", metric=record.metric
-        )
+    def _check_complete(self) -> None:
+        """Compare results with questions and summary: written last, it tells a finished evaluation.
 
-    def _results(self) -> list[ReadResult]:
-        results = self._lines(RESULTS_FILE, ReadResult)
-        if not results:
-            raise self._unfinished(f"{RESULTS_FILE} is empty")
-        known = {question.id for question in self.benchmark.questions}
-        for number, one in enumerate(results, start=1):
-            place = f"{RESULTS_FILE}, line {number}"
-            if one["id"] not in known:
-                raise self._unfinished(f"{place}: no question has the id {one['id']!r}")
-            if one["error"] is None and None in (one["text"], one["answer"], one["route"]):
-                raise self._unfinished(f"{place}: neither an output nor an error")
-        return results
-
-    def _check_summary(self) -> None:
-        """Compare the results with the summary: written last, it tells a finished evaluation."""
+        Raises:
+            ConfigError: Something is missing.
+        """
+        lost = {one["id"] for one in self.results} - {one.id for one in self.benchmark.questions}
+        if lost:
+            raise self._unfinished(f"{QUESTIONS_FILE} lacks the question {min(lost)!r}")
         known: dict[str, int] = {}
         for record in self._whole(SUMMARY_FILE, list[_SummaryRecord]):
             name = record["strategy"]
             known[name] = max(record["questions"], known.get(name, 0))
         found = Counter(one["strategy"] for one in self.results if one["error"] is None)
         for name in dict.fromkeys([*(one["strategy"] for one in self.results), *known]):
-            if name not in known:
-                raise self._unfinished(f"{SUMMARY_FILE} says nothing of {name}")
-            if known[name] != found[name]:
+            if known.get(name, -1) != found[name]:
                 raise self._unfinished(
-                    f"{RESULTS_FILE} has {found[name]} of {known[name]} results of {name}"
+                    f"{RESULTS_FILE} has {found[name]} results of {name}, {SUMMARY_FILE} "
+                    f"{known.get(name, 'none')}"
                 )
 
     def _whole(self, name: str, kind: type[_Read]) -> _Read:
@@ -213,8 +194,6 @@ class EvaluationFolder:
     def _bytes(self, name: str) -> bytes:
         try:
             return (self.path / name).read_bytes()
-        except FileNotFoundError as error:
-            raise self._unfinished(f"there is no {name}") from error
         except OSError as error:
             raise self._unfinished(f"{name}: {error.strerror}") from error
 

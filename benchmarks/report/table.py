@@ -1,5 +1,7 @@
 """A table of estimates: as cells, as Markdown, as flat records."""
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,8 +32,8 @@ class Table:
 
     name: str
     title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[Cell, ...]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
     scale: float = 100.0
     places: int = 1
     notes: Sequence[str] = ()
@@ -48,6 +50,21 @@ class Table:
     def cells(self) -> list[list[str]]:
         """Return the rows as texts."""
         return [[shown(cell, self.scale, self.places) for cell in row] for row in self.rows]
+
+    def filled(self) -> "Table":
+        """Return the table without columns that are empty in every row."""
+        kept = [number for number in range(len(self.columns)) if any(r[number] for r in self.rows)]
+        return replace(
+            self,
+            columns=[self.columns[number] for number in kept],
+            rows=[[row[number] for number in kept] for row in self.rows],
+        )
+
+    def csv(self) -> str:
+        """Return the table as CSV."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.cells()])
+        return text.getvalue()
 
     def markdown(self) -> str:
         """Return the table in Markdown, with its title above and its notes below."""
@@ -111,5 +128,6 @@ def percent(part: Estimate) -> Estimate:
 
 
 def _line(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    # A bar would end the cell, and a line break the row.
+    escaped = (" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells)
     return f"| {' | '.join(escaped)} |"

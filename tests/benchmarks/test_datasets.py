@@ -9,7 +9,7 @@ from langgraph_mai.answers import parse
 from langgraph_mai.benchmarks.datasets import BENCHMARKS, DataError, load_benchmark
 from langgraph_mai.benchmarks.datasets.rows import EVERY_CONFIG, hub_rows
 from langgraph_mai.benchmarks.metrics import METRICS, score
-from langgraph_mai.configs import list_prompts, load_prompts
+from langgraph_mai.configs import load_prompts
 from langgraph_mai.models.images import ImageError, load_image
 from langgraph_mai.nodes.prompts import style_instruction, transfer_instruction
 
@@ -29,16 +29,18 @@ ANSWER_FORMS = {
 }
 
 
-def texts(benchmark):
-    return {one.id: one.answers[0] for one in benchmark.questions}
-
-
-def group_values(benchmark, said, protocol="typed", metric="accuracy"):
+def right_by_part(benchmark, protocol="typed", metric="accuracy"):
+    """The figure of right answers by part of the benchmark."""
+    texts = {one.id: one.answers[0] for one in benchmark.questions}
     return {
         tuple(one.group.values()): one.value
-        for one in score(benchmark, said)
+        for one in score(benchmark, texts)
         if (one.protocol, one.metric) == (protocol, metric)
     }
+
+
+def ids(benchmark):
+    return [one.id for one in benchmark.questions]
 
 
 def test_pope(load):
@@ -51,77 +53,42 @@ def test_pope(load):
     assert len({one.images for one in pope.questions}) == 2
     with Image.open(first.images[0]) as image:
         assert image.format == "JPEG"
-    assert group_values(pope, texts(pope)) == {
-        (): 1.0,
-        ("adversarial",): 1.0,
-        ("popular",): 1.0,
-        ("random",): 1.0,
-    }
-
-
-def test_a_limit_takes_the_splits_of_pope_in_turn(load):
-    pope = load("pope", files.pope_rows(), limit=5)
-    assert [one.id for one in pope.questions] == [
-        "adversarial-1",
-        "adversarial-2",
-        "popular-1",
-        "popular-2",
-        "random-1",
-    ]
-
-
-@pytest.mark.parametrize("ending", ["json", "jsonl"])
-def test_pope_in_the_files_of_its_repository(tmp_path, ending):
-    (tmp_path / "val2014").mkdir()
-    (tmp_path / "val2014" / "COCO_1.jpg").write_bytes(files.picture(1, "JPEG"))
-    row = {"question_id": 1, "image": "COCO_1.jpg", "text": "Is there a cat?", "label": "no"}
-    for split in ("random", "popular"):
-        (tmp_path / f"coco_pope_{split}.{ending}").write_text(json.dumps(row) + "\n")
-    pope = load_benchmark("pope", data=tmp_path, folder=tmp_path / "out")
-    assert [(one.id, one.group["split"]) for one in pope.questions] == [
-        ("popular-1", "popular"),
-        ("random-1", "random"),
-    ]
-    assert pope.questions[0].images == (str(tmp_path / "val2014" / "COCO_1.jpg"),)
+    parts = [(), *((split,) for split in ("adversarial", "popular", "random"))]
+    assert right_by_part(pope) == dict.fromkeys(parts, 1.0)
 
 
 def test_mmmu_from_a_folder_with_a_folder_for_each_subject(tmp_path):
     for subject in files.SUBJECTS:
         rows = files.mmmu_rows(subject)
-        name = "{}-00000-of-00001.parquet"
-        files.write_parquet(tmp_path / subject / name.format("validation"), rows)
-        files.write_parquet(tmp_path / subject / name.format("test"), rows[:1])
+        for split, some in (("validation", rows), ("test", rows[:1])):
+            name = f"{split}-00000-of-00001.parquet"
+            files.write_parquet(tmp_path / subject / name, some)
     mmmu = load_benchmark("mmmu", data=tmp_path, folder=tmp_path / "out")
-    assert [one.id for one in mmmu.questions] == [
-        "validation_Art_1",
-        "validation_Art_2",
-        "validation_Math_1",
-        "validation_Math_2",
-    ]
+    assert ids(mmmu) == [f"validation_{subject}_{n}" for subject in files.SUBJECTS for n in (1, 2)]
     choice, open_ended = mmmu.questions[:2]
     assert choice.choices == ("Gothic and <image 3>", "Baroque, it's late", "Modern")
     assert (choice.answers, choice.answer_type, len(choice.images)) == (("B",), "choice", 3)
     assert open_ended.answers == ("6", "six")
     assert (open_ended.choices, open_ended.answer_type) == ((), "short_text")
     assert len(open_ended.images) == 1
-    assert group_values(mmmu, texts(mmmu)) == {(): 1.0, ("Art",): 1.0, ("Math",): 1.0}
-    limited = load_benchmark("mmmu", data=tmp_path, folder=tmp_path / "out", limit=2)
-    assert [one.id for one in limited.questions] == ["validation_Art_1", "validation_Math_1"]
+    assert right_by_part(mmmu) == {(): 1.0, ("Art",): 1.0, ("Math",): 1.0}
 
 
-def test_mmbench(load):
+def test_mmbench_also_in_its_older_version(load):
     mmbench = load("mmbench", files.mmbench_rows())
-    assert [one.id for one in mmbench.questions[:4]] == ["7", "9", "1000007", "1000009"]
+    assert ids(mmbench)[:4] == ["7", "9", "1000007", "1000009"]
     first, second = mmbench.questions[:2]
     assert first.question == "The compass is right.\nWhich way does it point?"
     assert first.choices == ("north", "south", "east", "west")
     assert (second.question, second.choices) == ("Which way does it point?", ("one", "two"))
-    assert group_values(mmbench, texts(mmbench), metric="circular_accuracy") == {
-        (): 1.0,
-        ("spatial_relationship",): 1.0,
-        ("object_localization",): 1.0,
-        ("relation_reasoning",): 1.0,
-    }
+    circles = right_by_part(mmbench, metric="circular_accuracy")
+    kinds = ("spatial_relationship", "object_localization", "relation_reasoning")
+    assert circles == dict.fromkeys([(), *((kind,) for kind in kinds)], 1.0)
+    older = [
+        {**row, "index": str(row["index"]), "l2-category": row.pop("L2-category")}
+        for row in files.mmbench_rows()
+    ]
+    assert load("mmbench", older).questions == mmbench.questions
 
 
 @pytest.mark.parametrize(
@@ -138,43 +105,46 @@ def test_options_that_look_like_nothing(load, options, choices):
     assert load("mmbench", [row | {"answer": "A"}]).questions[0].choices == choices
 
 
-def test_mmbench_in_its_older_version(load):
-    rows = [
-        {**row, "index": str(row["index"]), "l2-category": row.pop("L2-category")}
-        for row in files.mmbench_rows()
-    ]
-    older, newer = load("mmbench", rows), load("mmbench", files.mmbench_rows())
-    assert older.questions == newer.questions
-    assert (
-        load("mmbench", rows, limit=4).questions == older.questions[::2][:2] + older.questions[4:]
-    )
-
-
-def test_a_limit_takes_whole_circles_of_mmbench(load):
-    mmbench = load("mmbench", files.mmbench_rows(), limit=4)
-    assert [one.id for one in mmbench.questions] == ["7", "1000007", "2000007", "3000007"]
-    assert group_values(mmbench, texts(mmbench), metric="circular_accuracy")[()] == 1.0
-
-
-def test_chartqa(load):
+def test_chartqa_and_realworldqa(load):
     chartqa = load("chartqa", files.chartqa_rows())
     assert [one.group["split"] for one in chartqa.questions] == ["human"] * 3 + ["augmented"] * 3
-    values = group_values(chartqa, texts(chartqa), "strict", "relaxed_accuracy")
+    values = right_by_part(chartqa, "strict", "relaxed_accuracy")
     assert values == {(): 1.0, ("human",): 1.0, ("augmented",): 1.0}
-    limited = load("chartqa", files.chartqa_rows(), limit=2)
-    assert [one.id for one in limited.questions] == ["1", "4"]
+    choice, number = load("realworldqa", files.realworldqa_rows()).questions
+    # What the data says of how to answer is left out.
+    assert choice.question == "Which lane turns left?"
+    assert choice.choices == ("Left lane", "Middle lane", "Right lane")
+    assert (choice.answers, choice.answer_type) == (("A",), "choice")
+    assert number.question == "How many bikes are there?"
+    assert (number.answers, number.answer_type, number.choices) == (("2",), "number", ())
 
 
-def test_chartqa_in_its_own_files(tmp_path):
-    (tmp_path / "png").mkdir()
-    (tmp_path / "png" / "4.png").write_bytes(files.picture(4))
-    row = {"imgname": "4.png", "query": "How high is it?", "label": "4"}
-    for split in ("human", "augmented"):
-        (tmp_path / f"test_{split}.json").write_text(json.dumps([row]))
-    chartqa = load_benchmark("chartqa", data=tmp_path, folder=tmp_path / "out")
-    assert [one.group["split"] for one in chartqa.questions] == ["augmented", "human"]
-    assert chartqa.questions[1].images == (str(tmp_path / "png" / "4.png"),)
-    assert chartqa.questions[1].answers == ("4",)
+ORIGINAL = [
+    (
+        "pope",
+        {"question_id": 1, "image": "COCO_1.jpg", "text": "Is there a cat?", "label": "no"},
+        "val2014/COCO_1.jpg",
+        {"coco_pope_popular.json": "popular", "coco_pope_random.jsonl": "random"},
+    ),
+    (
+        "chartqa",
+        {"imgname": "4.png", "query": "How high is it?", "label": "4"},
+        "png/4.png",
+        {"test_augmented.json": "augmented", "test_human.json": "human"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "image", "splits"), ORIGINAL)
+def test_files_as_the_authors_have_them(tmp_path, name, row, image, splits):
+    (tmp_path / image).parent.mkdir()
+    (tmp_path / image).write_bytes(files.picture(4))
+    for file in splits:
+        (tmp_path / file).write_text(json.dumps(row if file.endswith("l") else [row]))
+    found = load_benchmark(name, data=tmp_path, folder=tmp_path / "out").questions
+    assert [one.group["split"] for one in found] == list(splits.values())
+    assert [one.images for one in found] == [(str(tmp_path / image),)] * 2
+    assert {one.answers for one in found} == {(row["label"],)}
 
 
 def test_infovqa_in_the_folder_of_its_configuration(tmp_path):
@@ -184,21 +154,26 @@ def test_infovqa_in_the_folder_of_its_configuration(tmp_path):
     files.write_parquet(tmp_path / "DocVQA" / "validation-0.parquet", [{"questionId": "1"}])
     infovqa = load_benchmark("infovqa", data=tmp_path, folder=tmp_path / "out")
     (one,) = infovqa.questions
-    assert (one.id, one.answers, one.answer_type) == (
-        "98313",
-        ("410 million", "410M"),
-        "short_text",
-    )
-    assert group_values(infovqa, {one.id: "410m"}, "lmms", "anls") == {(): 1.0}
+    assert (one.id, one.answer_type) == ("98313", "short_text")
+    assert one.answers == ("410 million", "410M")
+    assert right_by_part(infovqa, "lmms", "anls") == {(): 1.0}
 
 
-def test_realworldqa_says_nothing_of_how_to_answer(load):
-    choice, number = load("realworldqa", files.realworldqa_rows()).questions
-    assert choice.question == "Which lane turns left?"
-    assert choice.choices == ("Left lane", "Middle lane", "Right lane")
-    assert (choice.answers, choice.answer_type) == (("A",), "choice")
-    assert number.question == "How many bikes are there?"
-    assert (number.answers, number.answer_type, number.choices) == (("2",), "number", ())
+@pytest.mark.parametrize(
+    ("name", "limit", "first"),
+    [
+        ("pope", 5, ["adversarial-1", "adversarial-2", "popular-1", "popular-2", "random-1"]),
+        ("mmmu", 2, ["validation_Art_1", "validation_Math_1"]),
+        ("mmbench", 4, ["7", "1000007", "2000007", "3000007"]),  # a whole circle
+        ("chartqa", 2, ["1", "4"]),
+    ],
+)
+def test_a_limit_takes_parts_in_turn_and_a_higher_one_only_adds(load, name, limit, first):
+    rows = PUBLIC_ROWS[name]
+    sets = [ids(load(name, rows, limit=number)) for number in range(1, len(rows) + 1)]
+    assert sets[limit - 1] == first
+    assert [len(some) for some in sets] == list(range(1, len(rows) + 1))
+    assert all(set(few) < set(more) for few, more in pairwise(sets))
 
 
 def test_shapes_are_the_same_each_time(tmp_path):
@@ -212,16 +187,9 @@ def test_shapes_are_the_same_each_time(tmp_path):
         *("bar_value", "bar_compare", "bar_count", "bar_sum", "bar_highest"),
     }
     assert shapes.prompts == "demo"
-    assert group_values(shapes, texts(shapes))[()] == 1.0
-    assert group_values(shapes, texts(shapes), "strict")[()] == 1.0
+    assert right_by_part(shapes)[()] == right_by_part(shapes, "strict")[()] == 1.0
     for one in shapes.questions:
         assert parse(one.answers[0], one.answer_type, one.choices).value is not None
-
-
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in ("shapes", "own")])
-def test_each_public_benchmark_has_its_metric_and_prompts(name):
-    assert name in METRICS
-    assert name in list_prompts()
 
 
 def test_a_broken_image_does_not_keep_the_others_from_loading(load):
@@ -233,20 +201,11 @@ def test_a_broken_image_does_not_keep_the_others_from_loading(load):
         load_image(broken.images[0])
 
 
-@pytest.mark.parametrize("name", ["pope", "mmmu", "mmbench", "chartqa"])
-def test_a_higher_limit_only_adds_questions(load, name):
-    rows = PUBLIC_ROWS[name]
-    sets = [
-        {one.id for one in load(name, rows, limit=limit).questions}
-        for limit in range(1, len(rows) + 1)
-    ]
-    assert [len(ids) for ids in sets] == list(range(1, len(rows) + 1))
-    assert all(few < more for few, more in pairwise(sets))
-
-
 def test_prompts_of_public_benchmarks_name_the_answer_form_in_every_style(load):
+    assert set(PUBLIC_ROWS) == set(BENCHMARKS) - {"shapes", "own"}
     for name, rows in PUBLIC_ROWS.items():
         public = load(name, rows)
+        assert public.metric in METRICS
         prompts = load_prompts(public.prompts)
         # Limits belong to the style: the public kits cut E and R off at 16 to 128 tokens.
         assert prompts.direct.max_tokens == prompts.transfer.max_tokens
@@ -265,79 +224,48 @@ def test_prompts_of_public_benchmarks_name_the_answer_form_in_every_style(load):
                 assert ("last line" in text) == (style in ("explain", "reason"))
 
 
-def change(rows, **values):
-    return [{**rows[0], **values}, *rows[1:]]
+NO_ANSWER = "by its authors alone."
+WRONG_ROWS = [
+    ("pope", {"answer": "maybe"}, "pope.parquet, row 1: the answer is 'maybe', not yes or no."),
+    ("chartqa", {"type": "other"}, "row 1: its type is 'other', neither human nor augmented."),
+    ("chartqa", {"image": None}, "row 1: there is no image."),
+    (
+        "mmbench",
+        {"answer": "nan"},
+        f"row 1: it has no answer; the test split is scored {NO_ANSWER}",
+    ),
+    ("mmbench", {"answer": "E"}, "row 1: the answer is 'E', not the letter of one of 4 choices."),
+    ("mmbench", {"B": ""}, "row 1: an option is empty, and one after it is not."),
+    ("infovqa", {"answers": []}, f"row 1: it has no answers; the test split is scored {NO_ANSWER}"),
+    (
+        "mmmu",
+        {"answer": "?"},
+        "row 1: it has no answer; test splits are scored by their authors alone.",
+    ),
+    (
+        "mmmu",
+        {"id": "Art-1"},
+        "the id 'Art-1' does not name a subject, as 'validation_Art_1' does.",
+    ),
+    ("realworldqa", {"answer": "D"}, "the answer is 'D', not the letter of one of 3 choices."),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "rows", "message"),
-    [
-        (
-            "pope",
-            change(files.pope_rows(), answer="maybe"),
-            "pope.parquet, row 1: the answer is 'maybe', not yes or no.",
-        ),
-        (
-            "pope",
-            files.pope_rows() + files.pope_rows()[:1],
-            "pope.parquet: two questions have the id 'adversarial-1'.",
-        ),
-        (
-            "chartqa",
-            change(files.chartqa_rows(), type="other"),
-            "row 1: its type is 'other', neither human nor augmented.",
-        ),
-        (
-            "chartqa",
-            [{"question": "How high?", "type": "human_test", "image": files.stored()}],
-            "row 1: there is no 'answer'; chartqa has the columns type, question, answer, image.",
-        ),
-        (
-            "chartqa",
-            change(files.chartqa_rows(), image=None),
-            "row 1: there is no image.",
-        ),
-        (
-            "mmbench",
-            change(files.mmbench_rows(), answer="nan"),
-            "row 1: it has no answer; the test split is scored by its authors alone.",
-        ),
-        (
-            "mmbench",
-            change(files.mmbench_rows(), answer="E"),
-            "row 1: the answer is 'E', not the letter of one of 4 choices.",
-        ),
-        (
-            "mmbench",
-            change(files.mmbench_rows(), B=""),
-            "row 1: an option is empty, and one after it is not.",
-        ),
-        (
-            "infovqa",
-            change(files.infovqa_rows(), answers=[]),
-            "row 1: it has no answers; the test split is scored by its authors alone.",
-        ),
-        (
-            "mmmu",
-            change(files.mmmu_rows("Art"), answer="?"),
-            "row 1: it has no answer; test splits are scored by their authors alone.",
-        ),
-        (
-            "mmmu",
-            change(files.mmmu_rows("Art"), id="Art-1"),
-            "row 1: the id 'Art-1' does not name a subject, as 'validation_Art_1' does.",
-        ),
-        (
-            "realworldqa",
-            change(files.realworldqa_rows(), answer="D"),
-            "row 1: the answer is 'D', not the letter of one of 3 choices.",
-        ),
-    ],
-)
-def test_a_row_that_cannot_be_used_is_named(load, name, rows, message):
+@pytest.mark.parametrize(("name", "changed", "message"), WRONG_ROWS)
+def test_a_row_that_cannot_be_used_is_named(load, name, changed, message):
+    first, *others = PUBLIC_ROWS[name]
     with pytest.raises(DataError) as raised:
-        load(name, rows)
+        load(name, [first | changed, *others])
     assert str(raised.value).endswith(message)
+
+
+def test_rows_that_lack_a_column_or_share_an_id_are_named(load):
+    rows = [{"question": "How high?", "type": "human_test", "image": files.stored()}]
+    columns = "there is no 'answer'; chartqa has the columns type, question, answer, image."
+    with pytest.raises(DataError, match=f"row 1: {columns}"):
+        load("chartqa", rows)
+    with pytest.raises(DataError, match="two questions have the id 'adversarial-1'"):
+        load("pope", files.pope_rows() + files.pope_rows()[:1])
 
 
 def test_an_image_that_a_file_names_must_be_there(tmp_path):
@@ -414,7 +342,7 @@ def test_data_is_loaded_without_other_lines(tmp_path, capfd):
         ("pope", {"data": "gone.parquet"}, "There is no file or folder 'gone.parquet'"),
         ("pope", {"limit": 0}, "The limit is 0; it must be at least 1."),
         ("shapes", {"data": "x"}, "shapes is generated; it takes no data."),
-        ("shapes", {"split": "test"}, "shapes has no splits."),
+        ("shapes", {"split": "test"}, "shapes has no split 'test'."),
         ("own", {}, "Questions of one's own need a file: give it as data."),
         ("pope", {"data": "nobody/nothing"}, "The data set 'nobody/nothing', split 'test', cannot"),
     ],

@@ -25,10 +25,14 @@ from langgraph_mai.benchmarks.records import (
 from langgraph_mai.benchmarks.statistics import Estimate
 from langgraph_mai.configs import ConfigError
 
-HOLDS = (
-    "import sys, pathlib; from langgraph_mai.benchmarks.records import holding\n"
-    "with holding(pathlib.Path(sys.argv[1]), 'mai profile'): print(flush=True); sys.stdin.read()"
-)
+HOLDS = """
+import pathlib, sys
+from langgraph_mai.benchmarks.records import holding, write_run_record
+with holding(pathlib.Path(sys.argv[1]), "mai profile"):
+    write_run_record(pathlib.Path(sys.argv[1]))
+    print("torch" in sys.modules, flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_run_record_names_command_versions_and_machine(tmp_path, monkeypatch):
@@ -51,16 +55,6 @@ def test_run_record_names_command_versions_and_machine(tmp_path, monkeypatch):
     write_run_record(tmp_path, name="other.json", command=["python", "-m", "measure"])
     other = json.loads((tmp_path / "other.json").read_text())
     assert other["command"] == "python -m measure"
-
-
-def test_run_record_loads_no_torch(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; "
-        "from langgraph_mai.benchmarks.records import write_run_record; "
-        f"write_run_record(Path({str(tmp_path)!r})); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]
 
 
 def test_records_are_a_flat_list_of_what_there_is(tmp_path):
@@ -105,7 +99,7 @@ def test_machine_load_warns_of_other_programs():
     assert load.cores >= 1
 
 
-def test_folder_lock_is_per_command_and_released(tmp_path):
+def test_a_folder_is_held_by_one_process_for_each_command(tmp_path):
     folder = tmp_path / "new" / "results"
     for _ in range(2):
         with holding(folder, "mai profile"):
@@ -118,27 +112,18 @@ def test_folder_lock_is_per_command_and_released(tmp_path):
     )
     with pytest.raises(ZeroDivisionError), holding(folder, "mai profile"):
         raise ZeroDivisionError
-    with holding(folder, "mai profile"):
-        pass
-
-
-def test_folder_lock_of_another_process_ends_with_it(tmp_path):
     other = subprocess.Popen(
-        [sys.executable, "-c", HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLDS, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with other:
-        other.stdout.readline()
-        with pytest.raises(ConfigError, match="is running"), holding(tmp_path, "mai profile"):
+        assert other.stdout.readline() == b"False\n"  # what it needs loads no torch
+        with pytest.raises(ConfigError, match="is running"), holding(folder, "mai profile"):
             pass
-        other.kill()
-    with holding(tmp_path, "mai profile"):
+        other.kill()  # a process that ends, however it does, releases it
+    with holding(folder, "mai profile"):
         pass
-
-
-def test_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("here")
-    with pytest.raises(ConfigError, match="cannot be written"), holding(tmp_path / "file", "mai"):
-        pass
     (tmp_path / ".mai.lock").mkdir()
-    with pytest.raises(ConfigError, match="cannot be written"), holding(tmp_path, "mai"):
-        pass
+    for place in (tmp_path / "file", tmp_path):
+        with pytest.raises(ConfigError, match="cannot be written"), holding(place, "mai"):
+            pass

@@ -127,6 +127,6 @@ def test_a_batch_of_questions_gives_the_answers_of_single_calls(pair, items):
     assert [r["answer"] for r in single] == [r["answer"] for r in together]
 
 
-def test_both_checkpoints_together_are_at_most_24_mb(demo_weights):
+def test_both_checkpoints_together_are_at_most_10_mb(demo_weights):
     size = sum(path.stat().st_size for path in demo_weights.rglob("*") if path.is_file())
-    assert size <= 24_000_000
+    assert size <= 10_000_000

@@ -80,24 +80,14 @@ def true_answer(scene, question):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=seeds)
-def test_every_style_ends_in_the_true_answer(kind, seed):
+def test_every_style_ends_in_the_true_answer_and_the_graph_reads_it(kind, seed):
     scene, question = asked(kind, seed)
     solution = solve(scene, question)
     assert solution.direct == true_answer(scene, question)
-    assert solution.explain.endswith(f"Answer: {solution.direct}")
-    assert solution.reason.endswith(f"Answer: {solution.direct}")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(seed=seeds)
-def test_the_graph_reads_the_answer_out_of_every_style(kind, seed):
-    scene, question = asked(kind, seed)
-    solution = solve(scene, question)
-    read = [
-        parse(text, ANSWER_TYPES[kind], question.choices, question.text).shown
-        for text in (solution.direct, solution.explain, solution.reason)
-    ]
-    assert read == [solution.direct] * 3
+    for text in (solution.direct, solution.explain, solution.reason):
+        assert text == solution.direct or text.endswith(f"Answer: {solution.direct}")
+        read = parse(text, ANSWER_TYPES[kind], question.choices, question.text)
+        assert read.shown == solution.direct
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,19 +106,14 @@ def test_a_misread_scene_keeps_its_form(seed):
     assert len(misread(grid, 0.5, rng).cells) == SIDE * SIDE
     wrong = misread(chart, 0.5, rng)
     assert [bar and bar.color for bar in wrong.columns] == [b and b.color for b in chart.columns]
-    assert misread(grid, 0, rng) == grid
-    assert misread(chart, 0, rng) == chart
+    assert (misread(grid, 0, rng), misread(chart, 0, rng)) == (grid, chart)
 
 
 def test_a_slipping_observer_is_wrong_now_and_then():
     rng = Random(1)
-    slipped = []
-    for seed in range(200):
-        scene, question = asked("count", seed)
-        slipped.append(
-            solve(scene, question, rng, slip=0.1).direct != solve(scene, question).direct
-        )
-    assert 0.2 < sum(slipped) / len(slipped) < 0.8
+    seen = [asked("count", seed) for seed in range(200)]
+    wrong = sum(solve(*one, rng, slip=0.1).direct != solve(*one).direct for one in seen)
+    assert 40 < wrong < 160
 
 
 def test_grid_and_chart_questions_do_not_mix():
@@ -149,23 +134,13 @@ def test_a_picture_follows_from_scene_and_seed(seed):
     assert np.array_equal(first, second)
 
 
-def test_held_out_questions_are_the_same_every_time(tmp_path):
-    first = held_out(tmp_path / "a", count=33)
-    second = held_out(tmp_path / "b", count=33)
-    assert [(one.scene, one.question, one.answer) for one in first] == [
-        (one.scene, one.question, one.answer) for one in second
-    ]
+def test_held_out_questions_are_the_same_every_time_and_damaged_images_drawn_again(tmp_path):
+    first = held_out(tmp_path, count=33)
     assert [one.question.kind for one in first[: len(KINDS)]] == list(KINDS)
-    for one, other in zip(first, second, strict=True):
-        assert Path(one.image).read_bytes() == Path(other.image).read_bytes()
-
-
-@pytest.mark.parametrize("damage", [lambda _: b"", lambda data: data[:-20], lambda data: data[:60]])
-def test_a_picture_that_is_not_whole_is_drawn_again(tmp_path, damage):
-    whole = [Path(one.image).read_bytes() for one in held_out(tmp_path, count=3)]
-    kept, broken = tmp_path / "00000.png", tmp_path / "00001.png"
-    broken.write_bytes(damage(whole[1]))
-    written = kept.stat().st_mtime_ns
-    again = held_out(tmp_path, count=3)
-    assert [Path(one.image).read_bytes() for one in again] == whole
-    assert kept.stat().st_mtime_ns == written
+    whole = [Path(one.image).read_bytes() for one in first]
+    kept = Path(first[0].image).stat().st_mtime_ns
+    for one, damaged in zip(first[1:], (b"", whole[2][:-20], whole[3][:60]), strict=False):
+        Path(one.image).write_bytes(damaged)
+    assert held_out(tmp_path, count=33) == first
+    assert [Path(one.image).read_bytes() for one in first] == whole
+    assert Path(first[0].image).stat().st_mtime_ns == kept

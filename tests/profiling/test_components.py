@@ -321,7 +321,7 @@ def test_another_setting_is_another_measurement(tmp_path, setting, monkeypatch):
 def assert_told_apart(rows, setting):
     """Every table has a column of what differs, and no two figures have one name."""
     for table in tables(rows):
-        assert len({row[list(table.header).index(setting)] for row in table.rows}) == 2
+        assert len({row[list(table.columns).index(setting)] for row in table.rows}) == 2
     names = [record.name for record in records(rows)]
     assert len(names) == len(set(names))
     # These two are in every name, and so are not named.
@@ -349,7 +349,7 @@ def test_settings_that_are_all_the_same_take_no_column(tmp_path):
     rows = measure(KnownModel(), tmp_path, target=Target("known", revision="v2"))
     for table in tables(rows):
         beside = set(SETTINGS) - {"backend"} - ({"dtype"} if table.name == "machine" else set())
-        assert not beside & set(table.header)
+        assert not beside & set(table.columns)
     names = {record.name for record in records(rows)}
     assert "known.transformers.float32.sdpa.ttft.batch1.side64.query16.out1" in names
     assert all("=" not in name for name in names)
@@ -368,7 +368,7 @@ def test_a_profile_is_written_and_feeds_the_simulator(tmp_path):
     }
     measured = [figure for figure in figures if figure["unit"] == "ms"]
     assert all(figure["low"] <= figure["value"] <= figure["high"] for figure in measured)
-    assert "## Decoding" in (tmp_path / "profile.md").read_text()
+    assert "**Decoding" in (tmp_path / "profile.md").read_text()
     assert (tmp_path / "decode.png").read_bytes().startswith(b"\x89PNG")
     made = run.invoke(app, ["simulate", "--profile", str(tmp_path), "--questions", "20", "--json"])
     assert made.exit_code == 0

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langgraph_mai.profiling.csv_rows import ProfilingInputError
 from langgraph_mai.profiling.latency import DEFAULT_BATCH_SLOPE, ModelLatency, profile_latency
 from langgraph_mai.profiling.profile_rows import ProfileRow
-from langgraph_mai.profiling.tables import ProfilingInputError
 
 MILLISECONDS = st.floats(0.001, 1e6)
 TOKENS = st.integers(1, 20_000)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from langgraph_mai.benchmarks.report.table import Table
 from langgraph_mai.profiling.profile_report import (
     decode_line,
     records,
@@ -14,7 +15,6 @@ from langgraph_mai.profiling.profile_report import (
     write_profile,
 )
 from langgraph_mai.profiling.profile_rows import ProfileRow
-from langgraph_mai.profiling.tables import Table
 
 QWEN = ProfileRow(
     model="Qwen3-VL-2B",
@@ -52,7 +52,7 @@ RUN = {"model": "Qwen3-VL-2B", "backend": "transformers"}
 def cells(rows, name):
     """The rows of a table, each by its columns."""
     (table,) = [table for table in tables(rows) if table.name == name]
-    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 _TIMES = "median (ms), quartiles (ms)"
@@ -154,15 +154,14 @@ def test_no_text_breaks_a_table(tmp_path):
         write_profile(rows, tmp_path)
         for table in tables(rows):
             title, _, *lines = table.markdown().splitlines()
-            assert title == f"## {table.title}"
+            assert title == f"**{table.title}**"
             assert len(lines) == 2 + len(table.rows)
-            assert {len(columns(line)) for line in lines} == {len(table.header)}
+            assert {len(columns(line)) for line in lines} == {len(table.columns)}
             for line, row in zip(lines[2:], table.rows, strict=True):
                 assert columns(line) == [" ".join(cell.splitlines()) for cell in row]
             assert table.markdown() in (tmp_path / "profile.md").read_text()
     table = Table("t", "T", ["a", "b"], [["1|2", "x, y"], ["", "two\nlines"]])
-    table.write(tmp_path)
-    written = list(csv.reader(io.StringIO((tmp_path / "t.csv").read_text())))
+    written = list(csv.reader(io.StringIO(table.csv())))
     assert written == [["a", "b"], ["1|2", "x, y"], ["", "two\nlines"]]
 
 

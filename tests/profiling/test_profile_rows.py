@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langgraph_mai.profiling.csv_rows import ProfilingInputError
 from langgraph_mai.profiling.profile_rows import (
     SETTINGS,
     ProfileFile,
@@ -14,7 +15,6 @@ from langgraph_mai.profiling.profile_rows import (
     impossible_rows,
     read_rows,
 )
-from langgraph_mai.profiling.tables import ProfilingInputError
 
 COLUMNS = [field.name for field in fields(ProfileRow)]
 FIRST = ProfileRow("m", "transformers", "float32", "cpu", "sdpa", "real", "ttft", input_tokens=80)

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from evaluations import mai
 
 from langgraph_mai import load_pair
 from langgraph_mai.benchmarks.datasets import load_benchmark
 from langgraph_mai.benchmarks.evaluation.store import EvaluationStore, question_key
 from langgraph_mai.nodes.model_call import Agent, agent_request
 from langgraph_mai.nodes.prepare import read_task
-from langgraph_mai.tools.cli import app
 
-ROOT = Path(__file__).parents[2]
 LIMIT = ("--limit", "4")
-
-
-def mai(*words: str):
-    return CliRunner().invoke(app, [*words])
 
 
 def measured(folder: Path, *words: str) -> dict:
@@ -68,11 +62,8 @@ def test_the_figures_are_those_of_the_models_own_attention(four):
     task["answer_type"] = question.answer_type
     prompt = agent_request(Agent("large", pair.large, pair.prompts), "transfer", task, reasoning)
     found = pair.large.attention(prompt.messages, prompt.span, layers="all", heads=True)
-    own = [
-        row
-        for row in rows(folder / "attention.csv")
-        if (row["id"], row["source"]) == (question.id, "small")
-    ]
+    every = rows(folder / "attention.csv")
+    own = [row for row in every if (row["id"], row["source"]) == (question.id, "small")]
     for row, weights in zip(own, found.weights.astype(float), strict=True):
         held = np.sort(weights)[::-1].cumsum()
         assert float(row["total_attention"]) == pytest.approx(weights.sum(), abs=1e-5)
@@ -80,25 +71,20 @@ def test_the_figures_are_those_of_the_models_own_attention(four):
         assert abs(int(row["tokens_needed"]) - (np.searchsorted(held, 0.8 * held[-1]) + 1)) <= 1
 
 
-def test_run_again_it_makes_no_call_and_says_the_same(four):
+def test_run_again_only_what_is_missing_is_made(four, tmp_path):
     folder, done = four
     again = measured(folder)
     assert (done["calls_made"] > 0, again["calls_made"]) == (True, 0)
     assert again["records"] == done["records"]
-
-
-def test_without_its_passes_only_those_are_made_again(four, tmp_path):
-    shutil.copytree(four[0], tmp_path / "half")
+    shutil.copytree(folder, tmp_path / "half")
     with sqlite3.connect(tmp_path / "half" / "calls.sqlite") as file:
-        file.execute(
-            "DELETE FROM calls WHERE key = (SELECT min(key) FROM calls WHERE key LIKE 'attention%')"
-        )
+        one_pass = "SELECT min(key) FROM calls WHERE key LIKE '% by head %'"
+        assert file.execute(f"DELETE FROM calls WHERE key = ({one_pass})").rowcount == 1
     file.close()
     again = measured(tmp_path / "half")
     assert again["calls_made"] == 1
-    assert [one["value"] for one in again["records"]] == pytest.approx(
-        [one["value"] for one in four[1]["records"]], rel=1e-3
-    )
+    values = [one["value"] for one in again["records"]]
+    assert values == pytest.approx([one["value"] for one in done["records"]], rel=1e-3)
 
 
 def test_another_share_needs_passes_of_its_own_and_more_tokens(four):
@@ -116,29 +102,16 @@ def test_scores_by_layer_are_a_table_of_their_own(four):
     words = ("--scores", "--layer", "2", "--layer", "4", "--no-plots")
     found = measured(folder, *words)
     added = {one["name"]: one for one in found["records"]}
-    assert {name.split(".")[1] for name in added if name.startswith("layers.")} == {
-        "full_transfer",
-        "L2",
-        "L4",
-    }
+    layers = {name.split(".")[1] for name in added if name.startswith("layers.")}
+    assert layers == {"full_transfer", "L2", "L4"}
     assert added["layers.L2.minus_full_transfer"]["questions"] == 4
     assert added["layers.L2.tokens"]["value"] < added["layers.full_transfer.tokens"]["value"]
     assert "Sparse transfer by layer" in (folder / "attention.md").read_text()
-    assert measured(folder, *words)["calls_made"] == 0
     assert [one for one in found["records"] if one["name"][:6] != "layers"] == done["records"]
-
-
-def test_people_get_tables(four):
-    shown = mai("attention", "shapes", *LIMIT, "--out", str(four[0]), "--scores", "--layer", "2")
-    assert shown.exit_code == 0, shown.output
+    shown = mai("attention", "shapes", *LIMIT, "--out", str(folder), *words)
     assert "large + small R" in shown.stdout
-    assert "minus full transfer" in shown.stdout
-
-
-def test_a_layer_that_is_not_there_is_named(four):
-    done = mai("attention", "shapes", *LIMIT, "--out", str(four[0]), "--layer", "9")
-    assert done.exit_code != 0
-    assert "no layer 9" in done.stderr
+    assert "minus full" in shown.stdout
+    assert "0 calls and passes made now." in shown.stdout
 
 
 def test_an_unreadable_image_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
@@ -164,39 +137,23 @@ def test_an_unreadable_image_is_a_line_and_the_others_are_measured(tmp_path, dem
     assert [one["questions"] for one in found["records"] if one["name"] == "small.tokens"] == [1]
 
 
-def test_a_pair_without_attention_is_one_sentence(tmp_path):
-    served = {"backend": "server", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    pair = tmp_path / "served.yaml"
-    pair.write_text(json.dumps({"small": served, "large": served}))
-    done = mai("attention", "shapes", *LIMIT, "--pair", str(pair), "--out", str(tmp_path / "out"))
-    assert done.exit_code == 2
-    assert "gives no attention" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
-def test_values_that_cannot_be_are_refused(tmp_path):
-    cases = [(["--share", "0"], "--share cannot be"), (["--layer", "0"], "--layer counts from 1")]
-    for words, message in cases:
-        done = mai("attention", "shapes", "--out", str(tmp_path), *words)
+def test_what_cannot_be_measured_is_one_sentence(tmp_path, away):
+    for words, message in [
+        (["--pair", away], "gives no attention"),
+        (["--share", "0"], "--share cannot be"),
+        (["--layer", "0"], "--layer counts from 1"),
+    ]:
+        done = mai("attention", "shapes", *LIMIT, "--out", str(tmp_path / "out"), *words)
         assert done.exit_code == 2
         assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_pairs_selector_gives_the_attention_in_the_large_models_place(tmp_path, four):
-    pair = tmp_path / "selecting.yaml"
-    pair.write_text((ROOT / "configs/pairs/demo.yaml").read_text() + "\nselector: small\n")
-    out = str(tmp_path / "out")
-    done = mai(
-        "attention", "shapes", "--limit", "1", "--pair", str(pair), "--out", out, "--json",
-        "--no-plots",
-    )  # fmt: skip
+def test_the_pairs_selector_gives_the_attention_in_the_large_models_place(tmp_path, write_pair):
+    out, pair = tmp_path / "out", write_pair(selector="small")
+    words = ("--limit", "1", "--pair", pair, "--out", str(out), "--json", "--no-plots")
+    done = mai("attention", "shapes", *words)
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert (four[1]["attention_of"], found["attention_of"]) == ("large", "small")
-    layers = {one["layer"] for one in rows(tmp_path / "out" / "attention.csv")}
-    assert len(layers) == _layers("small")
-
-
-def _layers(role: str) -> int:
-    config = json.loads((ROOT / f"demo/weights/{role}/config.json").read_text())
-    return config["text_config"]["num_hidden_layers"]
+    assert json.loads(done.stdout)["attention_of"] == "small"
+    small = load_pair("demo").small.count_layers()
+    assert len({one["layer"] for one in rows(out / "attention.csv")}) == small

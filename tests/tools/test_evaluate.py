@@ -2,19 +2,20 @@
 
 import csv
 import json
-import os
 import signal
+import sqlite3
 import subprocess
-import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from evaluations import FAST, evaluated, mai, results, stored_calls
+from processes import MAI
 
-from langgraph_mai.benchmarks.evaluation.store import FILE_NAME
+from langgraph_mai.benchmarks.evaluation.store import FILE_NAME, EvaluationStore
 
-MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
+ALL = ("--limit", "11", "--strategy", "all")
 
 
 def stop_in_the_middle(folder: Path, number: int, *words: str) -> subprocess.Popen[str]:
@@ -25,13 +26,17 @@ def stop_in_the_middle(folder: Path, number: int, *words: str) -> subprocess.Pop
         stderr=subprocess.PIPE,
         text=True,
     )
-    log = folder / f"{FILE_NAME}-wal"
-    end = time.monotonic() + 120
-    while not (log.exists() and log.stat().st_size > 250_000):
+    end, stored = time.monotonic() + 120, 0
+    while stored < 20:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "it stores nothing"
         time.sleep(0.02)
-    os.kill(process.pid, number)
+        try:
+            with closing(sqlite3.connect(f"file:{folder / FILE_NAME}?mode=ro", uri=True)) as file:
+                stored = file.execute("SELECT count(*) FROM calls").fetchone()[0]
+        except sqlite3.OperationalError:  # there is no file yet, or it makes its tables
+            continue
+    process.send_signal(number)
     return process
 
 
@@ -39,20 +44,18 @@ def stop_in_the_middle(folder: Path, number: int, *words: str) -> subprocess.Pop
 def eleven(tmp_path_factory) -> Path:
     """An evaluation of eleven questions, each of another kind."""
     folder = tmp_path_factory.mktemp("eleven")
-    evaluated(folder, "--limit", "11", "--strategy", "all")
+    evaluated(folder, *ALL)
     return folder
 
 
 def test_an_evaluation_leaves_its_files(eleven):
     summary = json.loads((eleven / "summary.json").read_text())
-    (mai_typed,) = (
-        one
-        for one in summary
-        if (one["strategy"], one["protocol"], one["metric"]) == ("mai", "typed", "accuracy")
-        and not one["group"]
+    key = ("strategy", "protocol", "metric", "group")
+    (found,) = (
+        one for one in summary if [one[name] for name in key] == ["mai", "typed", "accuracy", {}]
     )
-    assert mai_typed["questions"] == 11
-    assert 0 <= mai_typed["low"] <= mai_typed["value"] <= mai_typed["high"] <= 1
+    assert found["questions"] == 11
+    assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
     record = json.loads((eleven / "run.json").read_text())
     assert record["benchmark"] == "shapes"
     assert "torch" in record["versions"]
@@ -60,34 +63,32 @@ def test_an_evaluation_leaves_its_files(eleven):
     assert len(results(eleven)) == 121
 
 
-def test_speculation_writes_what_the_large_model_does_and_tells_its_accept_rate(eleven):
-    by_strategy = {
-        name: [line for line in results(eleven) if line["strategy"] == name]
+def test_speculation_generates_what_the_large_model_does(eleven):
+    by_strategy = [
+        [line["calls"] for line in results(eleven) if line["strategy"] == name]
         for name in ("speculative", "large_reason")
-    }
-    for one, other in zip(*by_strategy.values(), strict=True):
-        (drafted,), (plain,) = one["calls"], other["calls"]
+    ]
+    for (drafted,), (plain,) in zip(*by_strategy, strict=True):
         assert drafted["text"] == plain["text"]
         assert drafted["output_tokens"] == plain["output_tokens"]
         assert 0 <= drafted["accepted_tokens"] <= drafted["drafted_tokens"]
         assert "drafted_tokens" not in plain
-    record = json.loads((eleven / "run.json").read_text())
-    assert list(record["accept_rates"]) == ["speculative"]
-    assert 0.5 < record["accept_rates"]["speculative"] <= 1
-    shown = mai("evaluate", "shapes", "--out", str(eleven), "--limit", "11", "--strategy", "all")
-    rate = f"{record['accept_rates']['speculative']:.1%}"
-    assert f"speculative: {rate} of the draft's tokens are in the outputs." in shown.stdout
 
 
 def test_again_it_makes_no_call_and_ends_with_the_same_results(eleven):
     before = results(eleven)
-    words = ("--limit", "11", "--strategy", "all", "--json")
-    done = mai("evaluate", "shapes", "--out", str(eleven), *words)
+    done = mai("evaluate", "shapes", "--out", str(eleven), *ALL, "--json")
     said = json.loads(done.stdout)
     stored = sum(said["calls_stored"].values())
     assert said["calls_made"] == 0
     assert done.stderr == f"{stored} calls already stored; resuming.\n"
     assert results(eleven) == before
+    shown = mai("evaluate", "shapes", "--out", str(eleven), *ALL).stdout
+    rate = said["accept_rates"].pop("speculative")
+    assert said["accept_rates"] == {}
+    assert 0.5 < rate <= 1
+    assert f"speculative: {rate:.1%} of the draft's tokens are in the outputs." in shown
+    assert "accuracy (%) on 11 questions of shapes" in shown
 
 
 def test_fewer_questions_take_no_result_away(eleven):
@@ -102,7 +103,7 @@ def test_fewer_questions_take_no_result_away(eleven):
     assert {name: (eleven / name).read_bytes() for name in files} == files
 
 
-def test_more_questions_cost_only_their_own_calls(eleven, tmp_path):
+def test_more_questions_cost_only_their_own_calls(tmp_path):
     first = evaluated(tmp_path, "--limit", "3", *FAST)
     second = evaluated(tmp_path, "--limit", "5", *FAST)
     total = sum(second["calls_stored"].values())
@@ -110,32 +111,28 @@ def test_more_questions_cost_only_their_own_calls(eleven, tmp_path):
     assert total >= 10
 
 
-def test_another_pair_does_not_mix_into_a_folder(eleven, tmp_path):
-    other = tmp_path / "other.yaml"
-    other.write_text(
-        "prompts: demo\nsmall: {model: demo:small, dtype: float32, device: cpu}\n"
-        "large: {model: demo:small, dtype: float32, device: cpu}\n"
-    )
+def test_another_pair_does_not_mix_into_a_folder(eleven, write_pair):
+    other = write_pair(large={"model": "demo:small", "dtype": "float32", "device": "cpu"})
     before = (eleven / "results.jsonl").read_bytes()
     words = ["evaluate", "shapes", "--limit", "2", "--out", str(eleven)]
     for more, what in (
-        (["--pair", str(other)], "large model"),
-        (["--prompts", "default"], "prompts"),
+        (["--pair", other], "large model.weights"),
+        (["--prompts", "default"], "prompts."),
     ):
         done = mai(*words, *more)
         assert done.exit_code == 2
-        assert f"This folder holds calls with another {what}" in done.stderr
+        assert "This folder holds calls with another " in done.stderr
+        assert f"another {what}" in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert (eleven / "results.jsonl").read_bytes() == before
 
 
 def test_killed_in_the_middle_it_resumes_and_ends_with_the_same_results(eleven, tmp_path):
-    words = ("--limit", "11", "--strategy", "all")
-    process = stop_in_the_middle(tmp_path, signal.SIGKILL, *words)
+    process = stop_in_the_middle(tmp_path, signal.SIGKILL, *ALL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     kept = stored_calls(tmp_path)
-    again = evaluated(tmp_path, *words)
+    again = evaluated(tmp_path, *ALL)
     total = sum(again["calls_stored"].values())
     assert 0 < kept < total
     assert again["calls_made"] == total - kept
@@ -150,24 +147,54 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
     assert stored_calls(tmp_path) > 0
 
 
-def test_report_shows_tables_and_writes_a_page(eleven, tmp_path):
-    page = tmp_path / "page.html"
-    done = mai("report", str(eleven), "--html", str(page), "--out", str(tmp_path / "report"))
-    assert done.exit_code == 0, done.output
-    for title in ("Table 10", "Tables 5 and 13", "Tables 6, 7 and 14", "Table 8", "Table 15"):
-        assert title in done.stdout
-    assert "time both with --timed" in " ".join(done.stdout.split())
-    assert page.read_text().count("data:image/jpeg") >= 3
-    names = {path.suffix for path in (tmp_path / "report").iterdir()}
-    assert names == {".md", ".json", ".jsonl", ".csv", ".png"}
-    records = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert {"table", "name", "value", "low", "high", "questions"} <= set(records[0])
-    made = json.loads((tmp_path / "report" / "report-run.json").read_text())
-    assert made["settings"]["folders"] == [str(eleven)]
+def test_nothing_else_runs_in_a_folder_at_the_same_time(tmp_path):
+    with EvaluationStore(tmp_path):
+        for more in ((), ("--timed",)):
+            done = mai("evaluate", "shapes", "--limit", "1", "--out", str(tmp_path), *more)
+            assert done.exit_code == 2
+            assert "Another 'mai evaluate' is running in" in done.stderr
+
+
+def test_timed_runs_make_every_call_and_store_none(tmp_path):
+    three = [
+        word for name in ("large_reason", "speculative", "mai") for word in ("--strategy", name)
+    ]
+    timing = evaluated(tmp_path, "--limit", "3", "--timed", *three)["timing"]
+    assert stored_calls(tmp_path) == 0
+    assert timing == json.loads((tmp_path / "timing.json").read_text())
+    found = {(one["strategy"], one["name"]): one for one in timing}
+    assert found["large_reason", "calls"]["value"] == 3
+    assert found["mai", "calls.small.direct"]["value"] == 3
+    for kind in ("input_tokens", "output_tokens", "cached_tokens"):
+        parts = [one["value"] for (name, key), one in found.items() if name == "mai" and
+                 key.startswith(f"{kind}.")]  # fmt: skip
+        assert found["mai", kind]["value"] == sum(parts)
+    ratio = found["large_reason", "ratio.mai"]
+    assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
+    median = found["mai", "seconds_per_question.median"]["value"]
+    assert median <= found["mai", "seconds_per_question.p95"]["value"]
+    assert len((tmp_path / "timed.jsonl").read_text().splitlines()) == 9
+    load = json.loads((tmp_path / "timed-run.json").read_text())["machine_load"]
+    assert load["before"]["cores"] == load["after"]["cores"] >= 1
+    (rate,) = (one for one in timing if one["name"] == "accept_rate")
+    assert rate["strategy"] == "speculative"
+    assert 0 < rate["value"] <= 1
+    # Table 12 comes of an evaluation and its timed run.
+    evaluated(tmp_path, "--limit", "3", *three)
+    shown = mai("evaluate", "shapes", "--out", str(tmp_path), "--limit", "3", "--timed", *three)
+    assert f"{rate['value']:.3f}" in shown.stdout
+    done = mai("report", str(tmp_path), "--json")
+    assert "decoding" in {one["table"] for one in json.loads(done.stdout)["tables"]}
 
 
 def test_the_simulator_takes_the_tokens_and_routes_of_a_report(eleven, tmp_path):
-    assert mai("report", str(eleven), "--no-plots", "--out", str(tmp_path)).exit_code == 0
+    page = tmp_path / "page.html"
+    done = mai("report", str(eleven), "--html", str(page), "--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    for title in ("Table 10", "Tables 5 and 13", "Tables 6, 7 and 14", "Table 8", "Table 15"):
+        assert title in done.stdout
+    assert "time both with --timed" in done.stdout
+    assert page.read_text().count("data:image/jpeg") >= 3
     files = ["--tokens", str(tmp_path / "economy.csv"), "--routes", str(tmp_path / "routes.csv")]
     done = mai("simulate", *files, "--questions", "5", "--out", str(tmp_path / "simulated"))
     assert done.exit_code == 0, done.output
@@ -176,10 +203,8 @@ def test_the_simulator_takes_the_tokens_and_routes_of_a_report(eleven, tmp_path)
     with (tmp_path / "simulated" / "totals.csv").open() as file:
         totals = {row["strategy"]: row for row in csv.DictReader(file)}
     for strategy, style in [("large_reason", "R"), ("full_transfer", "full transfer")]:
-        assert float(totals[strategy]["score (%)"]) == pytest.approx(
-            float(economy[style]["score"]), abs=0.05
-        )
-        assert float(totals[strategy]["output tokens"]) == pytest.approx(
-            float(economy[style]["mean_output_tokens"]), rel=0.03
-        )
+        seen, own = totals[strategy], economy[style]
+        assert float(seen["score (%)"]) == pytest.approx(float(own["score"]), abs=0.05)
+        tokens = float(own["mean_output_tokens"])
+        assert float(seen["output tokens"]) == pytest.approx(tokens, rel=0.03)
     assert totals["mai"]["questions"] == "11"

@@ -24,7 +24,7 @@ def start(*words: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def test_json_alone_is_on_stdout(tmp_path):
-    """Though a part of the picture is broken that Pillow can do without."""
+    """Though a part of the image is broken that Pillow can do without."""
     path = tmp_path / "a.jpg"
     Image.new("RGB", (64, 64)).save(path, exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
     process = start("ask", str(path), "How many fingers has a hand?", "--json")
@@ -36,7 +36,7 @@ def test_json_alone_is_on_stdout(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
-@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.6, 2.4])
+@pytest.mark.parametrize("seconds", [0.3, 1.6])
 def test_ctrl_c_ends_with_one_line(seconds):
     process = start("ask", "How many fingers has a hand?")
     time.sleep(seconds)
@@ -55,8 +55,8 @@ def test_a_closed_pipe_is_no_traceback():
     assert err == ""
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "latin-1:strict", "cp1252"])
-def test_what_the_output_cannot_show_is_written_as_an_escape(encoding, tmp_path):
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_the_output_cannot_show_is_an_escape(encoding, tmp_path):
     model = "{model: 红, base_url: 'http://127.0.0.1:9/v1', retries: 0}"
     pair = f"backend: server\nsmall: {model}\nlarge: {model}\n"
     (tmp_path / "红.yaml").write_text(pair, encoding="utf-8")
@@ -68,12 +68,16 @@ def test_what_the_output_cannot_show_is_written_as_an_escape(encoding, tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows' shell does not close streams")
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("words", ["pairs --json", "pairs", "--help", "ask 'Is it?' --json"])
-def test_closed_streams_are_no_failure(closed, words):
-    mai = shlex.join(MAI)
+@pytest.mark.parametrize(
+    ("words", "closed"),
+    [
+        *(("pairs --json", closed) for closed in (">&-", "2>&-", "<&-")),
+        *((words, "<&- >&- 2>&-") for words in ("pairs", "--help", "ask 'Is it?' --json")),
+    ],
+)
+def test_closed_streams_are_no_failure(words, closed):
     done = subprocess.run(
-        f"{mai} {words} {closed}",
+        f"{shlex.join(MAI)} {words} {closed}",
         shell=True,
         check=False,
         capture_output=True,
@@ -86,15 +90,9 @@ def test_closed_streams_are_no_failure(closed, words):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
 def test_a_full_disk_is_one_sentence():
+    words = [*MAI, "pairs", "--json"]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*MAI, "pairs", "--json"],
-            check=False,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
+        done = subprocess.run(words, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "No space left" in done.stderr

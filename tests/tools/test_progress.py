@@ -16,7 +16,7 @@ def test_a_note_is_shown_as_it_is(capsys, monkeypatch):
     assert "[/shutdown] loading weights [1/2]" in capsys.readouterr().err
 
 
-def test_a_line_in_a_log_tells_the_pace(capsys, monkeypatch):
+def test_a_line_in_a_log_tells_the_pace_and_what_failed(capsys, monkeypatch):
     clock = itertools.count(step=31)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     pace = Pace(12)
@@ -26,8 +26,9 @@ def test_a_line_in_a_log_tells_the_pace(capsys, monkeypatch):
         progress.update("evaluating", pace)
         progress.resume(821)
         pace.advance()
-        progress.update("evaluating", pace)
-    first, second = capsys.readouterr().err.splitlines()
+        progress.show("evaluating", pace, "7, mai", "The model\nis [away].")
+    first, second, third = capsys.readouterr().err.splitlines()
     assert first == "821 calls already stored; resuming."
     assert second.startswith("evaluating 2/12 0.0/s, 0:")
     assert " left, ends at " in second
+    assert third == "failed 7, mai: The model is [away]."

@@ -60,11 +60,10 @@ def needed(weights):
 
 def test_layers_and_heads_are_means_over_questions_by_image(figures):
     every = [random_heads(number) for number in range(4)]
-    cases = {
+    for (layer, head), weights in {
         (2, ALL_HEADS): [one[1].mean(axis=0) for one in every],
         (3, 2): [w[2, 1] for w in every],
-    }
-    for (layer, head), weights in cases.items():
+    }.items():
         found = figures.means["small", layer, head]
         total = found["total_attention"]
         assert total.value == pytest.approx(np.mean([one.sum() for one in weights]), rel=1e-6)
@@ -74,27 +73,16 @@ def test_layers_and_heads_are_means_over_questions_by_image(figures):
     assert {source: one.value for source, one in figures.tokens.items()} == {"small": 5, "large": 5}
 
 
-def test_overlap_of_questions_with_both_reasonings(figures):
-    whole = {name: one.value for name, one in figures.overlap_means[WHOLE].items()}
-    # red and = of red red - = yes blue = no
-    assert whole == pytest.approx({"jaccard": 2 / 8, "of_small": 2 / 5, "of_large": 2 / 5})
-    assert figures.overlap_means[WHOLE]["jaccard"].questions == 3
-    assert figures.alike.value == 0
-
-
 @given(TEXTS, TEXTS)
 def test_overlap_is_that_of_multisets(first, second):
     readings = [
         reading("q", source, " ".join(words), np.ones((1, 1, len(words))))
         for source, words in (("small", first), ("large", second))
     ]
-    found = {
-        name: one.value for name, one in AttentionFigures(readings, 0.8).overlap_means[0].items()
-    }
+    found = AttentionFigures(readings, 0.8).overlap_means[WHOLE]
     one, two = Counter(first), Counter(second)
-    shared = sum(min(one[word], two[word]) for word in "abcd")
-    either = sum(max(one[word], two[word]) for word in "abcd")
-    assert found == pytest.approx(
+    shared, either = (one & two).total(), (one | two).total()
+    assert {name: mean.value for name, mean in found.items()} == pytest.approx(
         {
             "jaccard": shared / either,
             "of_small": shared / len(first),
@@ -108,13 +96,12 @@ def test_no_smaller_set_of_tokens_holds_the_share(weights, share):
     words = " ".join("abcabcabc"[number] for number in range(len(weights)))
     made = MeasuredPass.of(words, attention(words, [[weights]]), share)
     wanted = Fraction(str(share)) * sum(weights)
-    holding = [
+    least = next(
         size
         for size in range(1, len(weights) + 1)
         if any(sum(some) >= wanted for some in combinations(weights, size))
-    ]
-    least = holding[0] if sum(weights) and share < 1 else len(weights)
-    assert made.head_tokens == ((least,),)
+    )
+    assert made.head_tokens == ((least if sum(weights) and share < 1 else len(weights),),)
     shares = text_shares(made, 1)
     assert set(shares) == set(words.split())
     assert sum(shares.values()) == pytest.approx(1.0 if sum(weights) else 0.0)
@@ -131,12 +118,9 @@ def test_top_tokens_count_repeated_texts_together_and_break_ties_by_text(figures
     assert [text for text, *_ in even.top_tokens("small", 1, 2)] == ["c", "a"]
 
 
-def test_white_space_tokens_are_shown_by_their_escapes():
+def test_white_space_is_shown_by_its_escapes_and_special_tokens_are_in_no_figure():
     assert token_text("a\n b", TokenGroup(1, 2, 1, 0)) == "\\n"
     assert token_text("a\n b", TokenGroup(2, 4, 1, 0)) == "b"
-
-
-def test_special_tokens_are_in_no_figure_and_alone_are_no_reasoning():
     made = MeasuredPass.of("yes <end>", attention("yes <end>", [[[0.1, 0.8]]]), 0.8)
     assert made.total(1) == pytest.approx(0.1)
     assert made.head_tokens == ((1.0,),)
@@ -152,10 +136,10 @@ def test_a_pass_is_the_same_after_json():
     assert back.attention.heads is None
 
 
-def test_csv_has_a_row_each(figures):
+def test_files_hold_all_rows_tables_and_records(figures, tmp_path):
     layers = layer_rows(figures)
     assert len(layers) == 7 * 3
-    assert layers[layers["id"] == "q3"]["jaccard"].isna().all()
+    assert layers[layers["id"] == "q3"]["jaccard"].isna().all()  # of one reasoning alone
     both = layers[(layers["id"] == "q0") & (layers["layer"] == 1)].set_index("source")
     assert both.loc["small", "selected_in_other"] == both.loc["large", "other_in_selected"]
     heads = head_rows(figures).set_index(["source", "layer", "head"])
@@ -163,9 +147,6 @@ def test_csv_has_a_row_each(figures):
     total = figures.means["large", 1, 2]["total_attention"].value
     assert heads.loc[("large", 1, 2), "total_attention_mean"] == total
     assert set(top_token_rows(figures)["token"]) == {*SMALL.split(), *LARGE.split()}
-
-
-def test_files_hold_all_tables_and_records(figures, tmp_path):
     made, found = tables(figures), records(figures)
     names = write_files(tmp_path, figures, "Title", made, found, {"heads": b"PNG"}, "<html>")
     assert {path.name for path in tmp_path.iterdir()} == set(names)
@@ -174,17 +155,15 @@ def test_files_hold_all_tables_and_records(figures, tmp_path):
     assert text.endswith("![heads](attention-heads.png)\n")
     (first, *_) = csv.DictReader(io.StringIO((tmp_path / "attention.csv").read_text()))
     assert (first["id"], first["source"], first["tokens"]) == ("q0", "small", "5")
-    written = {
-        one["name"]: one["value"] for one in json.loads((tmp_path / "attention.json").read_text())
-    }
-    assert len(written) == len(found)
-    needed = figures.means["small", 2, ALL_HEADS]["tokens_needed"]
-    assert written["small.L2.tokens_needed"] == needed.value
-    assert written["overlap.L1.jaccard"] == figures.overlap_means[1]["jaccard"].value
+    written = json.loads((tmp_path / "attention.json").read_text())
+    values = {one["name"]: one["value"] for one in written}
+    assert len(values) == len(found)
+    needs = figures.means["small", 2, ALL_HEADS]["tokens_needed"]
+    assert values["small.L2.tokens_needed"] == needs.value
+    assert values["overlap.L1.jaccard"] == figures.overlap_means[1]["jaccard"].value
+    assert figures.overlap_means[WHOLE]["jaccard"].questions == 3
     sparsity, overlaps = made
-    assert [row[:2] for row in sparsity.rows[:2]] == [
-        ("L1", "large + small R"),
-        ("L1", "large + large R"),
-    ]
-    assert sparsity.rows[2][3] == needed
+    sources = ("large + small R", "large + large R")
+    assert [row[:2] for row in sparsity.rows[:2]] == [("L1", source) for source in sources]
+    assert sparsity.rows[2][3] == needs
     assert overlaps.rows[-1][0] == "whole reasonings"

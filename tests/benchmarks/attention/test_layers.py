@@ -1,35 +1,26 @@
 """Sparse transfer by layer: which layer to select by."""
 
 import pytest
+from questions import benchmark, question
 
 from langgraph_mai.benchmarks.attention.layers import layer_strategies, layer_table
-from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
 from langgraph_mai.configs import SparseTransfer
 
-QUESTIONS = tuple(
-    BenchmarkQuestion(
-        id=str(number),
-        question="Is it red?",
-        images=(f"{number}.png",),
-        answers=("yes",),
-        answer_type="yes_no",
-    )
-    for number in range(40)
-)
-BENCHMARK = Benchmark(name="reds", questions=QUESTIONS, prompts="default", metric="accuracy")
+QUESTIONS = tuple(question(number, images=(f"{number}.png",)) for number in range(40))
+BENCHMARK = benchmark(*QUESTIONS)
 
 
 def results(strategy, right, kept, failed=0):
     """The first `right` answers are right, the last `failed` ones failed."""
     found = []
-    for number, question in enumerate(QUESTIONS):
+    for number, one in enumerate(QUESTIONS):
         call = {"role": "large", "style": "transfer", "text": "", "answer": None, "cut": None}
         call |= {"input_tokens": 9, "output_tokens": 1}
         if kept:
             call["selection"] = {"kept_tokens": kept, "reasoning_tokens": 50, "reached": 0.8}
         found.append(
             {
-                "id": question.id,
+                "id": one.id,
                 "strategy": strategy,
                 "answer": "yes",
                 "text": "yes" if number < right else "no",

@@ -44,7 +44,7 @@ def html(tmp_path_factory):
     words = len(EVIL.split())
     heads = np.arange(2 * 1 * words).reshape(2, 1, words) / 100
     readings = [
-        reading(f"q{number}", source, EVIL, heads, images=(str(image),), question="<i>?</i>")
+        reading(f"q{number}", source, EVIL, heads, images=(str(image),), text="<i>?</i>")
         for number in range(20)
         for source in ("small", "large")
     ]

@@ -5,9 +5,11 @@ from functools import partial
 
 import pytest
 from fakes import PROMPTS, AttentiveModel, models
+from questions import question
 
 from langgraph_mai import Pair, create_strategy, load_pair
-from langgraph_mai.benchmarks.evaluation.results import failures, graph_input
+from langgraph_mai.benchmarks.datasets import load_shapes
+from langgraph_mai.benchmarks.evaluation.results import graph_input
 from langgraph_mai.benchmarks.evaluation.runner import (
     Pace,
     StrategyGraphs,
@@ -15,9 +17,6 @@ from langgraph_mai.benchmarks.evaluation.runner import (
     run_strategies,
 )
 from langgraph_mai.benchmarks.evaluation.store import EvaluationStore
-from langgraph_mai.benchmarks.question import BenchmarkQuestion
-from langgraph_mai.demo.held_out import held_out
-from langgraph_mai.demo.questions import KINDS
 from langgraph_mai.graph import STRATEGIES
 
 
@@ -27,14 +26,8 @@ def store(tmp_path):
         yield opened
 
 
-def question(number: int, text: str = "") -> BenchmarkQuestion:
-    return BenchmarkQuestion(
-        id=f"q{number}",
-        question=text or f"Is number {number} red?",
-        images=(),
-        answers=("yes",),
-        answer_type="yes_no",
-    )
+def asked(*numbers: int):
+    return [question(f"q{number}", f"Is number {number} red?") for number in numbers]
 
 
 async def run(store, small, large, questions, strategies=STRATEGIES, **options):
@@ -44,32 +37,25 @@ async def run(store, small, large, questions, strategies=STRATEGIES, **options):
     return await run_strategies(questions, strategies, store, engine, **options)
 
 
+def named(results) -> list[tuple[str, str]]:
+    return [(one["id"], one["strategy"]) for one in results]
+
+
+def errors(results) -> list[str]:
+    return [one["error"] for one in results if one["error"]]
+
+
 def timeless(calls: list[dict]) -> list[dict]:
-    return [
-        {key: value for key, value in call.items() if key != "cached"}
-        | {"seconds": 0, "cached_tokens": 0}
-        for call in calls
-    ]
+    same = {"cached": None, "seconds": 0, "cached_tokens": 0}
+    return [call | same for call in calls]
 
 
 async def test_strategies_over_stored_calls_are_the_graphs_themselves(store, tmp_path):
     pair = load_pair()
-    questions = [
-        BenchmarkQuestion(
-            id=str(item.number),
-            question=item.question.text,
-            images=(item.image,),
-            answers=(item.answer,),
-            choices=tuple(item.question.choices),
-            answer_type=item.question.answer_type,
-        )
-        for item in held_out(tmp_path / "pictures", len(KINDS), seed=808)
-    ]
+    questions = load_shapes(5, tmp_path, seed=808).questions
     results = await run(store, pair.small, pair.large, questions, prompts=pair.prompts)
-    assert failures(results) == []
-    assert [(r["id"], r["strategy"]) for r in results] == [
-        (q.id, name) for q in questions for name in STRATEGIES
-    ]
+    assert errors(results) == []
+    assert named(results) == [(q.id, name) for q in questions for name in STRATEGIES]
     by_id = {q.id: q for q in questions}
     routes = Counter()
     for name in STRATEGIES:
@@ -86,36 +72,34 @@ async def test_strategies_over_stored_calls_are_the_graphs_themselves(store, tmp
 @pytest.mark.parametrize("route", ["direct", "reasoned", "transferred"])
 async def test_all_strategies_cost_each_distinct_call_once(store, route):
     small, large = models(route, delay=0.01)
-    questions = [question(number) for number in range(5)]
-    results = await run(store, small, large, questions)
+    results = await run(store, small, large, asked(*range(5)))
     assert len(results) == 5 * len(STRATEGIES)
-    asked = Counter((call["style"], call["prompt"]) for call in small.calls)
-    assert set(asked.values()) == {1}
-    assert Counter(style for style, _ in asked) == dict.fromkeys(
-        ("direct", "explain", "reason", "transfer"), 5
-    )
+    made = Counter((call["style"], call["prompt"]) for call in small.calls)
+    assert set(made.values()) == {1}
+    styles = ("direct", "explain", "reason", "transfer")
+    assert Counter(style for style, _ in made) == dict.fromkeys(styles, 5)
     # With a draft, the same prompt is another call.
-    asked = Counter((call["style"], call["prompt"], "draft" in call) for call in large.calls)
-    assert set(asked.values()) == {1}
+    made = Counter((call["style"], call["prompt"], "draft" in call) for call in large.calls)
+    assert set(made.values()) == {1}
 
 
 async def test_identical_questions_cost_one_call_and_have_a_result_each(store):
     small, large = models("direct")
-    same = [question(number, "Is it red?") for number in range(6)]
-    results = await run(store, small, large, [*same, question(7)], ["mai"])
+    same = [question(f"q{number}") for number in range(6)]
+    results = await run(store, small, large, [*same, *asked(7)], ["mai"])
     assert [result["id"] for result in results] == [*(f"q{n}" for n in range(6)), "q7"]
     assert (small.styles, large.styles) == (["direct"] * 2, ["direct"] * 2)
 
 
 async def test_a_second_run_asks_only_what_is_new(store):
     small, large = models("direct")
-    first = await run(store, small, large, [question(1), question(2)], ["mai"])
+    first = await run(store, small, large, asked(1, 2), ["mai"])
     paces = []
     second = await run(
         store,
         small,
         large,
-        [question(1), question(2), question(3)],
+        asked(1, 2, 3),
         ["mai", "small_direct"],
         on_result=lambda pace, _: paces.append(replace(pace)),
     )
@@ -123,17 +107,10 @@ async def test_a_second_run_asks_only_what_is_new(store):
     assert len(small.calls) == len(large.calls) == 3
     assert (paces[-1].done, paces[-1].total, paces[-1].fresh) == (6, 6, 4)
     assert paces[-1].seconds_left == 0
-
-
-async def test_strategies_of_former_runs_stay_among_the_results(store):
-    small, large = models("direct")
-    await run(store, small, large, [question(1)], ["mai"])
-    results = await run(store, small, large, [question(1), question(2)], ["large_direct"])
-    assert [(r["id"], r["strategy"]) for r in results] == [
-        ("q1", "large_direct"),
-        ("q1", "mai"),
-        ("q2", "large_direct"),
-    ]
+    # Strategies of former runs stay among the results.
+    third = await run(store, small, large, asked(1, 4), ["large_direct"])
+    first_names = [("q1", name) for name in ("large_direct", "mai", "small_direct")]
+    assert named(third) == [*first_names, ("q4", "large_direct")]
 
 
 async def test_failures_are_named_and_tried_again_by_the_next_evaluation(tmp_path):
@@ -144,7 +121,7 @@ async def test_failures_are_named_and_tried_again_by_the_next_evaluation(tmp_pat
         return RuntimeError("no memory left") if broken in prompt else "yes"
 
     large.script["direct"] = answer
-    questions, names, seen = [question(number) for number in range(4)], ["mai", "large_direct"], []
+    questions, names, seen = asked(*range(4)), ["mai", "large_direct"], []
     error = "The large model's direct call failed: no memory left."
     with EvaluationStore(tmp_path) as store:
         results = await run(
@@ -152,35 +129,27 @@ async def test_failures_are_named_and_tried_again_by_the_next_evaluation(tmp_pat
         )
         failed = {"role": "large", "style": "direct", "error": error.rstrip(".")}
         assert store.failed_calls() == [failed]
-    assert [(r["id"], r["strategy"], r["error"]) for r in failures(results)] == [
-        ("q2", name, error) for name in names
-    ]
+    assert [one["id"] for one in results if one["error"]] == ["q2", "q2"]
+    assert errors(results) == [error] * 2
     assert len(seen) == len(results) == 8
     calls, broken = len(large.calls), "nothing"
     assert calls == 4  # the failed one was made once, for both strategies
     with EvaluationStore(tmp_path) as store:
-        again = await run(store, small, large, questions, names)
-    assert failures(again) == []
+        assert errors(await run(store, small, large, questions, names)) == []
     assert len(large.calls) == calls + 1
 
 
 async def test_a_missing_image_fails_its_question_alone(store, tmp_path):
     small, large = models("direct")
-    gone = BenchmarkQuestion(
-        id="gone",
-        question="Is it red?",
-        images=(str(tmp_path / "gone.png"),),
-        answers=("yes",),
-        answer_type="yes_no",
-    )
-    results = await run(store, small, large, [gone, question(1)], ["mai"])
+    gone = question("gone", images=(str(tmp_path / "gone.png"),))
+    results = await run(store, small, large, [gone, *asked(1)], ["mai"])
     assert "There is no file" in results[0]["error"]
     assert results[1]["error"] is None
 
 
 async def test_a_cancelled_run_keeps_what_was_answered(store):
     small, large = models("direct", delay=0.02)
-    questions = [question(number) for number in range(30)]
+    questions = asked(*range(30))
     task = asyncio.create_task(run(store, small, large, questions, ["mai"], concurrency=2))
     while len(small.calls) < 8:
         await asyncio.sleep(0.01)
@@ -191,8 +160,7 @@ async def test_a_cancelled_run_keeps_what_was_answered(store):
     kept = store.count()
     assert 0 < kept <= len(small.calls) + len(large.calls) < 60
     fresh = models("direct")
-    results = await run(store, *fresh, questions, ["mai"])
-    assert failures(results) == []
+    assert errors(await run(store, *fresh, questions, ["mai"])) == []
     assert sum(len(model.calls) for model in fresh) == 60 - kept
 
 
@@ -208,7 +176,7 @@ async def test_concurrency_limits_the_runs_at_a_time(store):
             return {"strategy": strategy, "error": None}
 
     engine = partial(run_here, graphs=Graphs(), concurrency=3)
-    await run_strategies([question(number) for number in range(12)], ["mai"], store, engine)
+    await run_strategies(asked(*range(12)), ["mai"], store, engine)
     assert most == 3
 
 
@@ -216,8 +184,8 @@ async def test_one_attention_pass_serves_all_layers_of_a_sweep(store):
     small, large = models("transferred", kind=AttentiveModel)
     names = [f"full_transfer:sparse-L{layer}-{share}" for layer in (1, 2) for share in (0.5, 0.8)]
     for count in (1, 1):  # the second time, all of it is stored
-        results = await run(store, small, large, [question(1)], names)
-        assert failures(results) == []
+        results = await run(store, small, large, asked(1), names)
+        assert errors(results) == []
         assert len(large.passes) == count
     layers = {result["calls"][-1]["selection"]["layer"] for result in results}
     assert layers == {1, 2}
@@ -228,7 +196,7 @@ def test_pace_leaves_the_time_before_the_first_fresh_result_out(monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: next(now))
     pace = Pace(10)
     pace.advance(fresh=False)
-    assert pace.seconds_left is None
+    assert (pace.seconds_left, str(pace)) == (None, "1/10")
     for _ in range(5):
         pace.advance()
     assert (pace.done, pace.fresh, pace.rate, pace.seconds_left) == (6, 5, 1.0, 4.0)

@@ -3,6 +3,7 @@ import asyncio
 from fakes import PROMPTS, ScriptedModel, models
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from questions import question
 
 from langgraph_mai import create_strategy
 from langgraph_mai.benchmarks.evaluation.timed import (
@@ -11,7 +12,6 @@ from langgraph_mai.benchmarks.evaluation.timed import (
     timed_lines,
     timing_records,
 )
-from langgraph_mai.benchmarks.question import BenchmarkQuestion
 
 STRATEGIES = ("mai", "large_direct")
 CALL = {"role": "large", "style": "direct", "text": "yes", "seconds": 0.0, "error": None}
@@ -24,17 +24,8 @@ class CachingModel(ScriptedModel):
         self.calls.append({"style": "clear"})
 
 
-def questions(count: int) -> list[BenchmarkQuestion]:
-    return [
-        BenchmarkQuestion(
-            id=f"q{number}",
-            question=f"Is number {number} red?",
-            images=(),
-            answers=("yes",),
-            answer_type="yes_no",
-        )
-        for number in range(count)
-    ]
+def questions(count: int):
+    return [question(f"q{number}", f"Is number {number} red?") for number in range(count)]
 
 
 def graphs(small, large, names=STRATEGIES):

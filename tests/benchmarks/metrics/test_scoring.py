@@ -3,25 +3,35 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from questions import benchmark, question
 
-from langgraph_mai.benchmarks.metrics import PROTOCOLS, grades, outcomes, score
-from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
+from langgraph_mai.benchmarks.metrics import METRICS, PROTOCOLS, grades, score
 
-
-def made(metric, *questions):
-    return Benchmark(name=metric, questions=questions, prompts="default", metric=metric)
+ABCD = ("north", "south", "east", "west")
 
 
 def asked(number, answer, kind="yes_no", choices=(), **group):
-    return BenchmarkQuestion(
-        id=str(number),
-        question="Is there a cat in the image?" if kind == "yes_no" else "Which is it?",
-        images=(),
-        answers=(answer,),
-        choices=choices,
-        answer_type=kind,
-        group=group,
-    )
+    text = "Is there a cat in the image?" if kind == "yes_no" else "Which is it?"
+    return question(number, text, answers=(answer,), choices=choices, answer_type=kind, group=group)
+
+
+def made(metric, *questions):
+    return benchmark(*questions, metric=metric)
+
+
+def values(scores, protocol, **group):
+    return {
+        one.metric: one.value for one in scores if one.protocol == protocol and one.group == group
+    }
+
+
+def figure(scores, metric):
+    """Value and number of questions by protocol and part."""
+    return {
+        (one.protocol, *one.group.values()): (one.value, one.questions)
+        for one in scores
+        if one.metric == metric
+    }
 
 
 POPE = made(
@@ -34,87 +44,54 @@ POPE = made(
 )
 
 
-def values(scores, protocol, group=None):
-    return {
-        one.metric: one.value
-        for one in scores
-        if one.protocol == protocol and one.group == (group or {})
-    }
-
-
-def test_pairs_texts_with_questions_by_id_whatever_their_order():
+def test_texts_are_paired_with_questions_by_id_whatever_their_order():
     texts = {one.id: one.answers[0] for one in POPE.questions}
     shuffled = dict(reversed(texts.items())) | {"of another set": "yes"}
     assert score(POPE, shuffled) == score(POPE, texts)
     for protocol in PROTOCOLS:
         assert values(score(POPE, texts), protocol)["accuracy"] == 1.0
-
-
-def test_a_question_without_text_is_left_out():
-    texts = {one.id: one.answers[0] for one in POPE.questions[1:]}
-    (accuracy,) = (
-        one
-        for one in score(POPE, texts)
-        if (one.protocol, one.metric, one.group) == ("typed", "accuracy", {})
-    )
-    assert (accuracy.value, accuracy.questions) == (1.0, 7)
+    del texts["random-0"]  # a question without a text is left out
+    assert figure(score(POPE, texts), "accuracy")[("typed",)] == (1.0, 7)
     assert "random-0" not in grades(POPE, texts)["typed"]
 
 
 def test_pope_is_scored_by_split_and_overall():
-    texts = {one.id: "yes" for one in POPE.questions if one.group["split"] == "random"}
-    texts |= {one.id: "no" for one in POPE.questions if one.group["split"] == "popular"}
-    scores = score(POPE, texts)
-    assert values(scores, "typed", {"split": "random"}) == {
-        "accuracy": 0.5,
-        "precision": 0.5,
-        "recall": 1.0,
-        "yes_ratio": 1.0,
-        "unread": 0.0,
-        "f1": pytest.approx(2 / 3),
-    }
+    says = {"random": "yes", "popular": "no"}
+    scores = score(POPE, {one.id: says[one.group["split"]] for one in POPE.questions})
+    names = ("accuracy", "precision", "recall", "yes_ratio", "unread", "f1")
     # The model that always says no: no division by zero, and no value that would hide it.
-    assert values(scores, "typed", {"split": "popular"}) == {
-        "accuracy": 0.5,
-        "precision": None,
-        "recall": 0.0,
-        "yes_ratio": 0.0,
-        "unread": 0.0,
-        "f1": 0.0,
-    }
-    assert values(scores, "typed") == {
-        "accuracy": 0.5,
-        "precision": 0.5,
-        "recall": 0.5,
-        "yes_ratio": 0.5,
-        "unread": 0.0,
-        "f1": 0.5,
-    }
+    for group, expected in [
+        ({"split": "random"}, (0.5, 0.5, 1.0, 1.0, 0.0, pytest.approx(2 / 3))),
+        ({"split": "popular"}, (0.5, None, 0.0, 0.0, 0.0, 0.0)),
+        ({}, (0.5, 0.5, 0.5, 0.5, 0.0, 0.5)),
+    ]:
+        assert values(scores, "typed", **group) == dict(zip(names, expected, strict=True))
 
 
 def test_an_abstention_is_neither_yes_nor_no():
-    texts = {one.id: "<think>yes or no" for one in POPE.questions}
-    figures = values(score(POPE, texts), "typed")
+    figures = values(score(POPE, {one.id: "<think>yes or no" for one in POPE.questions}), "typed")
     assert (figures["accuracy"], figures["recall"], figures["yes_ratio"]) == (0.0, 0.0, 0.0)
     assert figures["unread"] == 1.0
 
 
+WET = asked(1, "A", "choice", ("Wet", "Dry"))
+CHART = asked(1, "47", "short_text")
+
+
 @pytest.mark.parametrize(
-    ("text", "outcome", "unread"),
-    [("", "empty", 1.0), ("???", "unread", 1.0), ("B", "wrong", 0.0), ("Wet.", "right", 0.0)],
+    ("metric", "asks", "text", "right", "unread"),
+    [
+        ("realworldqa", WET, "", 0, 1),
+        ("realworldqa", WET, "???", 0, 1),
+        ("realworldqa", WET, "B", 0, 0),
+        ("realworldqa", WET, "Wet.", 1, 0),
+        ("chartqa", CHART, "Looking at the chart, sales grew to 49 in the end.", 1, 0),
+    ],
 )
-def test_a_broken_run_is_told_from_a_weak_model(text, outcome, unread):
-    bench = made("realworldqa", asked(1, "A", "choice", ("Wet", "Dry")))
-    assert outcomes(bench, {"1": text}) == {"1": outcome}
-    figures = values(score(bench, {"1": text}), "typed")
-    assert figures == {"accuracy": float(outcome == "right"), "unread": unread}
-
-
-def test_what_is_right_is_not_unread():
-    bench = made("chartqa", asked(1, "47", "short_text"))
-    text = "Looking at the chart, sales grew to 49 in the end."
-    assert values(score(bench, {"1": text}), "typed") == {"relaxed_accuracy": 1.0, "unread": 0.0}
-    assert outcomes(bench, {"1": text}) == {"1": "right"}
+def test_a_broken_run_is_told_from_a_weak_model(metric, asks, text, right, unread):
+    figures = values(score(made(metric, asks), {"1": text}), "typed")
+    assert figures.pop("unread") == unread
+    assert list(figures.values()) == [right]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +103,15 @@ def test_what_is_right_is_not_unread():
     ],
 )
 def test_open_questions_of_mmmu_are_no_choices(text, answer, right):
-    bench = made("mmmu", asked(1, answer, "short_text"))
-    assert grades(bench, {"1": text})["typed"] == {"1": right}
+    assert grades(made("mmmu", asked(1, answer, "short_text")), {"1": text})["typed"] == {
+        "1": right
+    }
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_refusal_never_earns_a_point(protocol):
     # MMMU's script finds the option "z" in "recognize".
-    options = tuple("wxyz") if protocol == "typed" else ("north", "south", "east", "west")
+    options = tuple("wxyz") if protocol == "typed" else ABCD
     bench = made("mmmu", *(asked(n, "ABCD"[n % 4], "choice", options) for n in range(40)))
     texts = {one.id: "Sorry, I can't recognize the image" for one in bench.questions}
     assert values(score(bench, texts), protocol)["accuracy"] == 0.0
@@ -145,85 +123,54 @@ def test_the_tolerance_of_charts_is_a_share_of_the_right_number(text, right):
     assert {one["1"] for one in grades(bench, {"1": text}).values()} == {right}
 
 
-def test_rows_without_rotations_are_not_called_circular():
-    bench = made("mmbench", *rotated(7, 1, 1))
-    circle = values(score(bench, {"7": "B"}), "typed")
-    assert (circle["accuracy"], circle["circular_accuracy"]) == (1.0, None)
-    four = made("mmbench", *rotated(7, 1, 4))
-    same_letter = values(score(four, {one.id: "B" for one in four.questions}), "typed")
-    assert (same_letter["accuracy"], same_letter["circular_accuracy"]) == (0.25, 0.0)
-
-
-@pytest.mark.parametrize(
-    "metric", ["accuracy", "pope", "mmmu", "mmbench", "chartqa", "infovqa", "realworldqa"]
-)
+@pytest.mark.parametrize("metric", METRICS)
 def test_without_texts_nothing_has_a_value(metric):
-    one = asked(1, "yes", split="a")
-    for scores in (score(made(metric), {}), score(made(metric, one), {})):
+    for scores in (score(made(metric), {}), score(made(metric, asked(1, "yes", split="a")), {})):
         assert scores
         assert all(one.value is one.low is one.high is None for one in scores)
         assert all(one.questions == 0 for one in scores)
 
 
 def test_parts_of_a_benchmark_stand_beside_the_whole():
-    abcd = ("north", "south", "east", "west")
+    subjects = ("Art", "Art", "Math")
     questions = [
-        asked(1, "A", "choice", abcd, subject="Art"),
-        asked(2, "B", "choice", abcd, subject="Art"),
-        asked(3, "C", "choice", abcd, subject="Math"),
+        asked(number, "ABC"[number], "choice", ABCD, subject=subject)
+        for number, subject in enumerate(subjects)
     ]
-    scores = score(made("mmmu", *questions), {"1": "A", "2": "(C)", "3": "C"})
-    accuracy = {
-        (one.protocol, one.group.get("subject")): (one.value, one.questions)
-        for one in scores
-        if one.metric == "accuracy"
-    }
+    found = figure(score(made("mmmu", *questions), {"0": "A", "1": "(C)", "2": "C"}), "accuracy")
     for protocol in PROTOCOLS:
-        assert accuracy[protocol, None] == (pytest.approx(2 / 3), 3)
-        assert accuracy[protocol, "Art"] == (0.5, 2)
-        assert accuracy[protocol, "Math"] == (1.0, 1)
+        assert found[(protocol,)] == (pytest.approx(2 / 3), 3)
+        assert (found[protocol, "Art"], found[protocol, "Math"]) == ((0.5, 2), (1.0, 1))
 
 
 def test_vlmevalkit_leaves_out_open_questions_of_realworldqa():
-    questions = [
-        asked(1, "A", "choice", ("left", "right")),
-        asked(2, "2", "number"),
-    ]
-    scores = score(made("realworldqa", *questions), {"1": "A.", "2": "2."})
-    accuracy = [one for one in scores if one.metric == "accuracy"]
-    assert {one.protocol: (one.value, one.questions) for one in accuracy} == {
-        "typed": (1.0, 2),
-        "strict": (1.0, 2),
-        "vlmevalkit": (1.0, 1),
-        "lmms": (1.0, 2),
+    questions = [asked(1, "A", "choice", ("left", "right")), asked(2, "2", "number")]
+    found = figure(score(made("realworldqa", *questions), {"1": "A.", "2": "2."}), "accuracy")
+    assert found == {
+        (protocol,): (1.0, 1 if protocol == "vlmevalkit" else 2) for protocol in PROTOCOLS
     }
 
 
 def test_an_own_question_is_right_by_letter_or_by_words():
-    questions = [
+    own = made(
+        "accuracy",
         asked(1, "B", "choice", ("left", "right")),
         asked(2, "a red star", "short_text"),
-    ]
-    own = made("accuracy", *questions)
-    assert grades(own, {"1": "b", "2": "A red star."}) == {
-        "typed": {"1": 1.0, "2": 1.0},
-        "strict": {"1": 1.0, "2": 1.0},
-    }
-    assert grades(own, {"1": "It is the right one.", "2": "**A red star**"}) == {
-        "typed": {"1": 1.0, "2": 1.0},
-        "strict": {"1": 0.0, "2": 0.0},
-    }
+    )
+    right, wrong = {"1": 1.0, "2": 1.0}, {"1": 0.0, "2": 0.0}
+    assert grades(own, {"1": "b", "2": "A red star."}) == {"typed": right, "strict": right}
+    said = {"1": "It is the right one.", "2": "**A red star**"}
+    assert grades(own, said) == {"typed": right, "strict": wrong}
 
 
 def rotated(index, answer_place, rotations):
     """A question of four options, shifted left by 0, 1, 2... places."""
-    options = ("north", "south", "east", "west")
     return [
         asked(
             index + k * 1_000_000,
             "ABCD"[(answer_place - k) % 4],
             "choice",
-            options[k:] + options[:k],
+            ABCD[k:] + ABCD[:k],
             category="maps",
         )
         for k in range(rotations)
@@ -233,27 +180,19 @@ def rotated(index, answer_place, rotations):
 def test_a_circle_counts_where_every_rotation_is_right():
     bench = made("mmbench", *rotated(1, 2, 4), *rotated(2, 0, 4), *rotated(3, 1, 2))
     right = {one.id: one.answers[0] for one in bench.questions}
-    one_wrong = right | {"2000002": "D"}
-    scores = {
-        (one.protocol, one.metric): (one.value, one.questions)
-        for one in score(bench, one_wrong)
-        if one.group == {"category": "maps"}
-    }
+    scores = score(bench, right | {"2000002": "D"})
+    accuracy, circular = (figure(scores, name) for name in ("accuracy", "circular_accuracy"))
     for protocol in PROTOCOLS:
-        assert scores[protocol, "accuracy"] == (pytest.approx(9 / 10), 10)
+        assert accuracy[protocol, "maps"] == (pytest.approx(9 / 10), 10)
         # Of question 3, only two of four rotations are in the set: nothing can be said of it.
-        assert scores[protocol, "circular_accuracy"] == (0.5, 2)
-
-
-def test_a_circle_without_all_its_texts_is_left_out():
-    bench = made("mmbench", *rotated(1, 2, 4))
-    texts = {one.id: one.answers[0] for one in bench.questions[:3]}
-    (circle,) = {
-        (one.value, one.questions)
-        for one in score(bench, texts)
-        if one.metric == "circular_accuracy"
-    }
-    assert circle == (None, 0)
+        assert circular[protocol, "maps"] == (0.5, 2)
+    del right["1000001"]  # without all its texts, a circle is left out
+    assert figure(score(bench, right), "circular_accuracy")[("typed",)] == (1.0, 1)
+    letters = score(made("mmbench", *rotated(7, 1, 4)), dict.fromkeys(right, "B"))
+    assert figure(letters, "circular_accuracy")[("typed",)] == (None, 0)
+    four = made("mmbench", *rotated(7, 1, 4))
+    same_letter = values(score(four, {one.id: "B" for one in four.questions}), "typed")
+    assert (same_letter["accuracy"], same_letter["circular_accuracy"]) == (0.25, 0.0)
 
 
 def test_an_unknown_metric_is_refused_by_name():
@@ -261,19 +200,16 @@ def test_an_unknown_metric_is_refused_by_name():
         score(made("bleu"), {})
 
 
-texts = st.sampled_from(["yes", "no", "Yes.", "No, it is not.", "", "perhaps", "<think>yes", "A"])
+TEXTS = st.sampled_from(["yes", "no", "Yes.", "No, it is not.", "", "perhaps", "<think>yes", "A"])
 
 
-@given(st.lists(st.tuples(st.sampled_from(["yes", "no"]), texts), max_size=12))
+@given(st.lists(st.tuples(st.sampled_from(["yes", "no"]), TEXTS), max_size=12))
 def test_every_value_lies_in_its_interval(pairs):
     bench = made("pope", *(asked(n, right, split="s") for n, (right, _) in enumerate(pairs)))
     for one in score(bench, {str(n): text for n, (_, text) in enumerate(pairs)}):
-        if one.value is not None:
-            assert 0 <= one.value <= 1
-        if one.low is not None and one.value is not None:
+        if one.value is not None and one.low is not None:
             assert 0 <= one.low <= one.high <= 1
-            slack = 1e-9
-            assert one.low - slack <= one.value <= one.high + slack
+            assert one.low - 1e-9 <= one.value <= one.high + 1e-9
             assert not math.isnan(one.low)
 
 
@@ -298,18 +234,18 @@ def test_intervals_are_the_same_each_time_and_narrow_with_more_questions():
 
 def test_a_figure_at_its_end_is_not_taken_for_certain():
     def interval(bench, said, protocol, metric):
-        for one in score(bench, dict.fromkeys((q.id for q in bench.questions), said)):
-            if (one.protocol, one.metric, one.group) == (protocol, metric, {}):
-                return one.value, one.low, one.high
-        raise AssertionError(metric)
+        scores = score(bench, dict.fromkeys((q.id for q in bench.questions), said))
+        return next(
+            (one.low, one.value, one.high)
+            for one in scores
+            if (one.protocol, one.metric, one.group) == (protocol, metric, {})
+        )
 
-    value, low, high = interval(POPE, "no", "typed", "f1")
-    assert (value, low) == (0.0, 0.0)
-    assert 0.4 < high < 0.8
+    low, value, high = interval(POPE, "no", "typed", "f1")
+    assert low == value == 0 < 0.4 < high < 0.8
     info = made("infovqa", *(asked(n, "2018", "short_text") for n in range(8)))
-    value, low, high = interval(info, "2018", "strict", "anls")
-    assert (value, high) == (1.0, 1.0)
-    assert 0.6 < low < 0.7
+    low, value, high = interval(info, "2018", "strict", "anls")
+    assert 0.6 < low < 0.7 < value == high == 1
     # All the same, and neither right nor wrong: it could vary as much as right and wrong do.
-    value, low, high = interval(info, "2019", "strict", "anls")
+    low, value, high = interval(info, "2019", "strict", "anls")
     assert low < 0.5 < value == 0.75 < 0.9 < high

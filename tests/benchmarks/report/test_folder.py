@@ -7,15 +7,8 @@ import pytest
 from langgraph_mai import ConfigError
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 
-FILES = (
-    "run.json",
-    "questions.jsonl",
-    "results.jsonl",
-    "summary.json",
-    "timing.json",
-    "timed.jsonl",
-)
-NEEDED = FILES[:4]
+NEEDED = ("run.json", "questions.jsonl", "results.jsonl", "summary.json")
+FILES = (*NEEDED, "timing.json", "timed.jsonl")
 
 
 def refusal(folder) -> str:
@@ -28,7 +21,7 @@ def refusal(folder) -> str:
 
 
 def changed(folder, name, change):
-    """The first record of a file, changed."""
+    """The second line of a file, or all of it, changed."""
     path = folder / name
     if name.endswith(".jsonl"):
         lines = path.read_text().splitlines()
@@ -40,7 +33,8 @@ def changed(folder, name, change):
 
 def test_a_folder_that_is_not_there_or_empty(tmp_path):
     assert "There is no folder" in refusal(tmp_path / "nowhere")
-    assert "holds no finished evaluation (there is no run.json)" in refusal(tmp_path)
+    said = refusal(tmp_path)
+    assert "holds no finished evaluation (run.json: No such file or directory)" in said
 
 
 def test_a_file_that_is_missing_or_something_else_is_named(ten):
@@ -48,28 +42,15 @@ def test_a_file_that_is_missing_or_something_else_is_named(ten):
         whole = (ten / name).read_bytes()
         for text in (b"{}\n", b"3\n", b"null", b"[1]", b"\xff\xfe", b'{"id": '):
             (ten / name).write_bytes(text)
-            message = refusal(ten)
-            assert "holds no finished evaluation" in message
-            assert name in message
+            assert name in refusal(ten)
         (ten / name).unlink()
         if name in NEEDED:
-            assert f"(there is no {name})" in refusal(ten)
+            assert f"({name}: No such file" in refusal(ten)
         (ten / name).mkdir()
         assert f"({name}: Is a directory)" in refusal(ten)
         (ten / name).rmdir()
         (ten / name).write_bytes(whole)
     Evaluated.read(ten)
-
-
-def test_a_line_with_something_else_in_it_is_named(ten):
-    for name in ("questions.jsonl", "results.jsonl", "timed.jsonl"):
-        whole = (ten / name).read_text()
-        for text in ("{}", "3", "[]", "", '{"id": "q'):
-            lines = whole.splitlines()
-            lines[3] = text
-            (ten / name).write_text("\n".join(lines))
-            assert f"({name}, line 4: " in refusal(ten)
-        (ten / name).write_text(whole)
 
 
 def test_a_file_that_was_cut_anywhere_is_refused_or_whole(ten):
@@ -87,26 +68,15 @@ def test_a_file_that_was_cut_anywhere_is_refused_or_whole(ten):
 
 
 CHANGES = [
-    (
-        "run.json",
-        lambda it: {k: v for k, v in it.items() if k != "pair"},
-        "run.json: pair: Field",
-    ),
+    ("run.json", lambda it: {k: v for k, v in it.items() if k != "pair"}, "run.json: pair: Field"),
     ("run.json", lambda it: it | {"metric": "mine"}, "the metric 'mine' is unknown"),
-    ("run.json", lambda it: it | {"models": {}}, "no large and no small model"),
-    ("questions.jsonl", lambda it: it | {"answers": []}, "line 2: no accepted answer"),
-    ("questions.jsonl", lambda it: it | {"id": "q0"}, "line 2: a second 'q0'"),
-    ("results.jsonl", lambda it: it | {"id": "q99"}, "line 2: no question has the id 'q99'"),
-    ("results.jsonl", lambda it: it | {"text": None}, "line 2: neither an output nor an error"),
-    ("results.jsonl", lambda it: it | {"route": "best"}, "line 2: route: "),
-    ("summary.json", lambda _: [], "summary.json says nothing of mai"),
-    (
-        "summary.json",
-        lambda it: [it[0] | {"questions": 11}, *it[1:]],
-        "has 10 of 11 results of",
-    ),
-    ("summary.json", lambda it: [it[0]], "summary.json says nothing of large_reason"),
-    ("timed.jsonl", lambda it: it | {"seconds": -1}, "line 2: seconds: "),
+    ("run.json", lambda it: it | {"models": {}}, "run.json: models.small: Field"),
+    ("questions.jsonl", lambda it: it | {"answers": 3}, "questions.jsonl, line 2: answers: "),
+    ("results.jsonl", lambda it: it | {"id": "q99"}, "questions.jsonl lacks the question 'q99'"),
+    ("results.jsonl", lambda it: it | {"route": "best"}, "results.jsonl, line 2: route: "),
+    ("summary.json", lambda _: [], "has 10 results of mai, summary.json none"),
+    ("summary.json", lambda it: [it[0] | {"questions": 11}, *it[1:]], "summary.json 11"),
+    ("timed.jsonl", lambda it: it | {"seconds": -1}, "timed.jsonl, line 2: seconds: "),
     ("timed.jsonl", lambda it: it | {"seconds": float("nan")}, "line 2: seconds: "),
 ]
 
@@ -117,14 +87,3 @@ def test_a_record_that_cannot_be_is_named(ten):
         changed(ten, name, change)
         assert message in refusal(ten)
         (ten / name).write_bytes(whole)
-
-
-def test_an_empty_or_shorter_file_is_no_finished_evaluation(ten):
-    for name in ("results.jsonl", "questions.jsonl"):
-        lines = (ten / name).read_text().splitlines()
-        (ten / name).write_text("")
-        assert f"({name} is empty)" in refusal(ten)
-        (ten / name).write_text("\n".join(lines[:-1]) + "\n")
-        missing = "no question has the id 'q9'" if name == "questions.jsonl" else "of 10 results"
-        assert missing in refusal(ten)
-        (ten / name).write_text("\n".join(lines) + "\n")

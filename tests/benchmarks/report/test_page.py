@@ -16,9 +16,10 @@ from langgraph_mai.benchmarks.report.tables import tables
 from .conftest import cascade_result, reason_result, write_evaluation
 
 
-@pytest.fixture
-def html(ten):
-    run = Evaluated.read(ten)
+@pytest.fixture(scope="module")
+def html(tmp_path_factory):
+    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+    run = Evaluated.read(write_evaluation(tmp_path_factory.mktemp("page") / "ten", results))
     drawn = plots(run)
     return page([run], tables([run], []), [drawn], economy_plot(economy([run])))
 

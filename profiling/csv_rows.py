@@ -1,9 +1,9 @@
-"""CSV files as typed rows, whose errors name file, line and column; and tables to be written."""
+"""CSV files as typed rows, whose errors name file, line and column."""
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -117,45 +117,3 @@ def _sentence(error: ValidationError, cells: dict[str | None, str], where: str) 
     value = str(problem["input"])
     shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
     return f"{where}: {column!r} should {wrong}, and is {shown!r}."
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of texts.
-
-    Attributes:
-        name: A short name, for files.
-        title: What it shows.
-        header: A name for each column.
-        rows: Cells as texts.
-    """
-
-    name: str
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def filled(self) -> "Table":
-        """Return it without columns that are empty in every row."""
-        kept = [index for index in range(len(self.header)) if any(row[index] for row in self.rows)]
-        return replace(
-            self,
-            header=[self.header[index] for index in kept],
-            rows=[[row[index] for index in kept] for row in self.rows],
-        )
-
-    def markdown(self) -> str:
-        """Return it as Markdown, its title as a heading."""
-        lines = [_line(row) for row in [self.header, ["---"] * len(self.header), *self.rows]]
-        return f"## {self.title}\n\n" + "\n".join(lines)
-
-    def write(self, folder: Path) -> None:
-        """Write `NAME.csv`."""
-        with (folder / f"{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([self.header, *self.rows])
-
-
-def _line(cells: Sequence[str]) -> str:
-    # A bar would end the cell, and a line break the row.
-    shown = (" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells)
-    return "| " + " | ".join(shown) + " |"
