@@ -8,8 +8,9 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
+from uuid import uuid4
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.errors import GraphBubbleUp
 
 from ..answers import Answer, AnswerType, Verdict, agree
@@ -19,7 +20,7 @@ from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
 from .fields import disputed_fields, wanted_schema
-from .model_call import check_chat_model, check_timeout, read_answer, record
+from .model_call import check_chat_model, check_timeout, read_answer, record, whole_reasoning
 from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
 
@@ -69,6 +70,9 @@ class Judge:
 
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
 
+REVIEW_ID = "review-"
+"""How the id of a message begins that an answer is to replace."""
+
 _SAID: dict[str | None, Verdict] = {"yes": "agree", "no": "disagree"}
 
 
@@ -95,7 +99,11 @@ def check_callback(function: Any, name: str) -> None:
 
 
 def verification(
-    stage: Literal["direct", "reasoning"], verifier: Verifier, cache: CallCache | None = None
+    stage: Literal["direct", "reasoning"],
+    verifier: Verifier,
+    cache: CallCache | None = None,
+    *,
+    reviewed: bool = False,
 ) -> Node:
     """Make the node: compares the small model's direct or reasoned answer with the large one's.
 
@@ -103,6 +111,8 @@ def verification(
         stage: Which answer of the small model; the large one's is its direct answer.
         verifier: Compares them.
         cache: Where calls of a `Judge` are stored.
+        reviewed: Whether a review may follow. The conversation then says what it is about, until
+            the answer takes the message's place: chat pages show a review below a message.
     """
     name = "verification" if stage == "direct" else "reasoning_verification"
     key: CallKey = "small_direct" if stage == "direct" else "small_reason"
@@ -127,9 +137,20 @@ def verification(
             }
         )
         update: Update = {f"{stage}_verdict": verdict, f"{stage}_judgement": judgement}
-        return update | ({"disputed": disputed} if disputed else {})
+        if disputed:
+            update["disputed"] = disputed
+        if reviewed and before_review({**state, "reasoning_verdict": verdict}) == "review":
+            text = disagreement(small, large)
+            update["messages"] = [AIMessage(text, id=f"{REVIEW_ID}{uuid4()}")]
+        return update
 
     return Node(name, steps, cache)
+
+
+def disagreement(small: ModelCall | None, large: ModelCall | None) -> str:
+    """Tell a person that two answers differ."""
+    first, second = (call and call["answer"] for call in (small, large))
+    return f"The small model answers {first or 'nothing'}, the large one {second or 'nothing'}."
 
 
 def after_direct_verification(state: RunState) -> Literal["respond", "small_reasoning"]:
@@ -149,9 +170,9 @@ def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoni
     """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
     check_state(state)
     reasoned = state.get("small_reason")
-    if state.get("reasoning_verdict") == "agree" or not reasoned or not reasoned["text"].strip():
+    if state.get("reasoning_verdict") == "agree" or not reasoned:
         return "respond"
-    return "reasoning_transfer"
+    return "reasoning_transfer" if whole_reasoning(reasoned).strip() else "respond"
 
 
 def before_review(state: RunState) -> Literal["respond", "review"]:
@@ -188,7 +209,8 @@ async def _judge(
 ) -> tuple[Verdict, ModelCall | None]:
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
-    return await _compare(caller, verifier, read_answer(small), read_answer(large), task)
+    first, second = read_answer(small, task), read_answer(large, task)
+    return await _compare(caller, verifier, first, second, task)
 
 
 async def _compare(

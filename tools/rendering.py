@@ -92,6 +92,8 @@ def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasonin
         console.print(Text.assemble(("note    ", "dim"), result["gate"]["off"]))
     if result["fallback"]:
         console.print(Text.assemble(("note    ", "dim"), _fallback_note(result["fallback"])))
+    if not result["images"]:
+        console.print(Text.assemble(("note    ", "dim"), "No image was seen."))
     for call in result["calls"]:
         if call["error"]:
             console.print(Text.assemble(("failed  ", "bold red"), call["error"]))

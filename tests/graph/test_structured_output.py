@@ -252,4 +252,4 @@ class TestStructuredOutput(ChatModelTests):
     @property
     def chat_model_params(self):
         joke = json.dumps({"setup": "Why?", "punchline": "Because."})
-        return {"mai": pair({"direct": joke}, {"direct": joke})[0]}
+        return {"mai": pair({"direct": joke}, {"direct": joke}, require_images=False)[0]}

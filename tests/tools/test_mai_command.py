@@ -122,7 +122,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words, sentence):
 
 
 def test_without_speculation_it_says_why(away):
-    result = mai("ask", "Is it red?", "--pair", away, "--strategy", "speculative")
+    result = mai("ask", "Is it red?", "--no-image", "--pair", away, "--strategy", "speculative")
     assert result.exit_code == 2
     assert "ChatServer takes none" in result.stderr
 
@@ -130,7 +130,7 @@ def test_without_speculation_it_says_why(away):
 @pytest.mark.parametrize("content", ["small: {model: x, revision: 2024-13-45}", "[" * 5000])
 def test_a_pair_file_that_is_no_yaml_is_bad_input(tmp_path, content):
     (tmp_path / "pair.yaml").write_text(content)
-    result = mai("ask", "Is it?", "--pair", str(tmp_path / "pair.yaml"))
+    result = mai("ask", "Is it?", "--no-image", "--pair", str(tmp_path / "pair.yaml"))
     assert result.exit_code == 2
     assert "cannot be read as YAML" in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -153,7 +153,7 @@ def test_arguments_of_a_locale_without_utf_8_are_understood():
 
 def test_json_is_ascii(write_pair, tmp_path):
     pair = str(Path(write_pair()).rename(tmp_path / "红.yaml"))
-    for words in (["ask", "红?", "--pair", pair], ["check", pair]):
+    for words in (["ask", "红?", "--no-image", "--pair", pair], ["check", pair]):
         out = mai(*words, "--json").stdout
         assert out.isascii()
         assert json.loads(out)["pair"] == pair
@@ -166,7 +166,7 @@ def test_one_missing_model_is_reported_and_the_other_answers(broken_pair, image)
 
 
 def test_a_failed_run_is_exit_code_1_and_debug_shows_where(broken_pair):
-    words = ["ask", "Is it?", "--pair", broken_pair, "--strategy", "large_direct"]
+    words = ["ask", "Is it?", "--no-image", "--pair", broken_pair, "--strategy", "large_direct"]
     result = mai(*words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "There is no model folder" in result.stderr

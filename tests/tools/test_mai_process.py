@@ -38,7 +38,7 @@ def test_json_alone_is_on_stdout(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 @pytest.mark.parametrize("seconds", [0.3, 1.6])
 def test_ctrl_c_ends_with_one_line(seconds):
-    process = start("ask", "How many fingers has a hand?")
+    process = start("ask", "How many fingers has a hand?", "--no-image")
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
