@@ -13,6 +13,7 @@ They have no checkpointer: the server brings its own. Variables of the environme
 """
 
 import os
+from pathlib import Path
 from typing import Annotated, Any, Required
 
 from langgraph.channels import UntrackedValue
@@ -27,6 +28,8 @@ from ..nodes.state import AskedType, MAIError, MAIInputError, Route, Value
 from .build import MAIGraph, create_mai
 
 _pair = load_pair(os.environ.get("LANGGRAPH_MAI_PAIR") or "demo")
+# A folder of this package too, such as demo/pictures; below the null device is no image.
+_images = Path(os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull)
 _transfer: Any = os.environ.get("LANGGRAPH_MAI_TRANSFER") or "full"
 
 
@@ -39,7 +42,7 @@ def _create(**options: Any) -> MAIGraph:
         selector=_pair.selector,
         gate=_pair.gate and Gate(_pair.gate, audit=_pair.audit),
         allow_fetch=os.environ.get("LANGGRAPH_MAI_ALLOW_FETCH") == "1",
-        image_root=os.environ.get("LANGGRAPH_MAI_IMAGE_ROOT") or os.devnull,
+        image_root=_images if _images.is_dir() else Path(__file__).parents[1] / _images,
         stream_tokens=os.environ.get("LANGGRAPH_MAI_STREAM_TOKENS") == "1",
         **options,
     )

@@ -31,6 +31,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from langgraph.types import RetryPolicy
+from pydantic import TypeAdapter
 from typing_extensions import override
 
 from ..models.attention import Attention
@@ -141,6 +142,9 @@ class Reply:
         )
 
 
+_REPLY = TypeAdapter(Reply)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt to a model.
@@ -233,7 +237,7 @@ class Caller:
             request,
             partial(self._call, request),
             asdict,
-            lambda stored: Reply(**(stored | {"cached": True})),
+            lambda stored: _REPLY.validate_python({**stored, "cached": True}),
         )
 
     async def attention(self, request: AttentionPass) -> Attention:
@@ -269,7 +273,14 @@ class Caller:
             value, hit = await self.cache.acall(key, make_packed)
         else:
             value, hit = self.cache.call(key, lambda: finish(make_packed()))
-        return unpack(value) if hit else made[0]
+        if not hit:
+            return made[0]
+        try:
+            return unpack(value)
+        except (KeyError, TypeError, ValueError):  # damaged, or not ours: the call is made again
+            self.cache.discard(key)
+            await self.run(self.cache.put, key, await make_packed())
+            return made[0]
 
     async def _call(self, request: Request) -> Reply:
         start = time.perf_counter()

@@ -12,6 +12,7 @@ from rich.text import Text
 from ..benchmarks.report.table import Cell, Table
 from ..nodes.model_call import accept_rate
 from ..nodes.prompts import LETTERS
+from .progress import PlainConsole
 
 if TYPE_CHECKING:
     from ..nodes.state import ModelCall
@@ -177,7 +178,7 @@ def _fallback_note(fallback: str) -> str:
 
 
 def _stdout() -> Console:
-    return Console(highlight=False)
+    return PlainConsole(highlight=False)
 
 
 def reasoning_panels(calls: Sequence[dict[str, Any]], console: Console) -> Iterator[Panel]:

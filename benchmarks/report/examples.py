@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ...models.images import ImageError, load_image
@@ -32,7 +33,8 @@ class Example:
         calls: The model calls, in order.
         verdicts: What the cascade decided on the way, in words.
         grades: What the output is worth, by protocol.
-        images: The images as data URIs, shrunk; one that is gone is left out.
+        images: The images as data URIs, shrunk; those outside of the evaluation's folder are left
+            out, as whoever sends a folder could name any.
     """
 
     question: BenchmarkQuestion
@@ -108,10 +110,15 @@ def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
     return _examples(run, disagreements(run)[:limit])
 
 
-def image_uri(reference: str) -> str:
-    """Return an image, shrunk, as a data URI; empty if it cannot be read."""
+def image_uri(reference: str, folder: Path | None = None) -> str:
+    """Return an image, shrunk, as a data URI; empty if it cannot be read.
+
+    Args:
+        reference: The image.
+        folder: Only its files are read; None for any.
+    """
     try:
-        image = load_image(reference).image.copy()
+        image = load_image(reference, image_root=folder).image.copy()
     except ImageError:
         return ""
     image.thumbnail((_SIDE, _SIDE))
@@ -136,7 +143,7 @@ def _examples(run: Evaluated, rows: Frame) -> list[Example]:
                 choices=lettered(question),
                 verdicts=_verdicts(row) if row["strategy"] == "mai" else (),
                 grades=_grades(row),
-                images=tuple(filter(None, map(image_uri, question.images))),
+                images=tuple(uri for one in question.images if (uri := image_uri(one, run.folder))),
                 **{key: row[key] for key in ("strategy", "answer", "route", "fallback", "calls")},
             )
         )

@@ -12,6 +12,7 @@ from langgraph_mai import __version__
 CALL_KEYS = {
     *("role", "style", "text", "answer", "value", "unit", "kind", "finish_reason", "cut", "error"),
     *("input_tokens", "output_tokens", "cached_tokens", "seconds", "cached"),
+    *("reasoning", "images", "probability"),
 }
 RED = "Is there a red circle?"
 
@@ -143,12 +144,12 @@ def test_bad_usage_is_exit_code_2(words):
 
 @pytest.mark.parametrize("question", ["x" * 1500, "a" * 300 + "/b?", "/" * 300, "~nobody/x?"])
 def test_a_question_that_cannot_be_a_file_name_is_asked(question):
-    assert asked(question, "--strategy", "small_direct")["question"] == question
+    assert asked(question, "--no-image", "--strategy", "small_direct")["question"] == question
 
 
 def test_arguments_of_a_locale_without_utf_8_are_understood():
     given = "红色的圆有几个?".encode().decode("ascii", "surrogateescape")
-    assert asked(given, "--strategy", "small_direct")["question"] == "红色的圆有几个?"
+    assert asked(given, "--no-image", "--strategy", "small_direct")["question"] == "红色的圆有几个?"
 
 
 def test_json_is_ascii(write_pair, tmp_path):
