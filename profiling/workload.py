@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..graph.strategies import STRATEGIES
 from .latency import ROLES, Role
 
-Route = Literal["direct", "reasoned", "transferred"]
+Route = Literal["direct", "reasoned", "transferred", "confident"]
 Style = Literal["direct", "explain", "reason"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 STYLES: dict[str, Style] = {"S": "direct", "E": "explain", "R": "reason"}
@@ -73,6 +73,8 @@ class Workload:
         drafting: How speculative decoding goes, where that is known.
         scores: What each strategy scores, in percent, where that is known.
         models: The small and the large model of the routes, as their source names them.
+        skipped: Share of all questions on which a gate skips the large model, out of those whose
+            direct answers agree.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Workload:
     drafting: Drafting | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     models: tuple[str, str] | None = None
+    skipped: float = 0.0
 
     def __post_init__(self) -> None:
         """Validate the counts.
@@ -101,6 +104,11 @@ class Workload:
             raise ValueError(f"The prompts of the workload {self.name!r} must have tokens.")
         if self.disagreeing > self.questions:
             raise ValueError(f"The workload {self.name!r} has more disputed questions than any.")
+        if not 0 <= self.skipped * self.questions <= self.questions - self.disagreeing:
+            raise ValueError(
+                f"A gate cannot skip {self.skipped:.1%} of the questions of {self.name!r}: the "
+                "direct answers agree on fewer."
+            )
 
     @property
     def disagreeing(self) -> int:
@@ -122,7 +130,9 @@ class Workload:
 
     def count(self, route: Route) -> int:
         """Return the questions of a route; those without one went direct."""
-        return self.questions - self.disagreeing if route == "direct" else self.routes.get(route, 0)
+        confident = round(self.skipped * self.questions)
+        known = {"direct": self.questions - self.disagreeing - confident, "confident": confident}
+        return known.get(route, self.routes.get(route, 0))
 
     def reasoning(self, route: Route | None) -> float:
         """Return the mean tokens of the small model's reasoning on a route, or on all questions."""

@@ -229,8 +229,8 @@ def test_a_supervisors_tool_passes_images_by_reference(tool):
         planner(delegates), [ask_vision_agent], state_schema=Album, checkpointer=InMemorySaver()
     )
     given = {"messages": [HumanMessage(SQUARES)], "images": [picture("squares")]}
-    stream = supervisor.stream(given, THREAD, stream_mode="custom")
-    assert [event["route"] for event in stream if event["event"] == "route"] == ["transferred"]
+    stream = supervisor.stream(given, THREAD, stream_mode="custom", subgraphs=True)
+    assert [event["route"] for _, event in stream if event["event"] == "route"] == ["transferred"]
     (message,) = tool_messages(supervisor.get_state(THREAD).values)
     assert message.content == "answer: 4\nroute: transferred"
 
