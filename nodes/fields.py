@@ -19,7 +19,17 @@ from ..answers.schemas import (
     fields_agree,
     json_schema,
 )
-from .state import CallKey, Disputed, FieldAnswer, MAIError, MAIInputError, ModelCall, Route, Task
+from .state import (
+    CallKey,
+    Disputed,
+    Fallback,
+    FieldAnswer,
+    MAIError,
+    MAIInputError,
+    ModelCall,
+    Route,
+    Task,
+)
 
 _ROUTES: tuple[Route, ...] = get_args(Route)
 _TOKENS = 32
@@ -70,9 +80,10 @@ def disputed_fields(
     for one in schema.fields:
         a, b = first.get(one.name), second.get(one.name)
         if fields_agree(one, a, b) != "agree":
-            values = a and b and a["value"] is not None and b["value"] is not None
-            compared = one.kind != "objects" and values and (a, b)
-            yield one, (field_answer(one, a), field_answer(one, b)) if compared else None
+            pair = None
+            if one.kind != "objects" and a and b and None not in (a["value"], b["value"]):
+                pair = field_answer(one, a), field_answer(one, b)
+            yield one, pair
 
 
 def readings_of(call: ModelCall) -> dict[str, Reading]:
@@ -110,15 +121,14 @@ def fill(
         if disputed is not None and len(stages) < len(disputed):
             route, key = ("reasoned" if stages else "direct"), "large_direct"
         if one.name in person and stages:
-            fields[one.name] = FieldAnswer(**person[one.name], route=route, fallback="review")
+            fields[one.name] = _answered(person[one.name], route, "review")
             continue
         agreed = disputed is not None and not stages
         sources = [key] if agreed else [key, *(other for other in fallbacks if other != key)]
         found = ((at, readings_of(calls[at]).get(one.name)) for at in sources if at in calls)
         source, reading = next((pair for pair in found if pair[1]), (None, None))
         if reading:
-            fallback = None if source == key else source
-            fields[one.name] = FieldAnswer(**reading, route=route, fallback=fallback)
+            fields[one.name] = _answered(reading, route, None if source == key else source)
         elif one.required or one.nullable:
             fields[one.name] = FieldAnswer(value=None, written="", route=route, fallback=None)
             fields[one.name]["reason"] = "No model gave a value that the schema allows."
@@ -132,6 +142,11 @@ def fill(
         "fallback": next((one["fallback"] for one in fields.values() if one["fallback"]), None),
         "fields": fields,
     }
+
+
+def _answered(reading: Reading, route: Route, fallback: Fallback | None) -> FieldAnswer:
+    value, written = reading["value"], reading["written"]
+    return FieldAnswer(value=value, written=written, route=route, fallback=fallback)
 
 
 def _text(schema: Schema, readings: Mapping[str, Any]) -> str:
