@@ -144,7 +144,7 @@ def agent_request(
     if schema is not None:
         instruction += schema_instruction(schema.forms())
         most = max(most, most_tokens(schema))
-    blocks = [image.block for image in read_images(task, state, agent.access)]
+    blocks = [image.block for image in read_images(task, state or {}, agent.access)]
     return Request(
         model=agent.model,
         role=agent.role,
