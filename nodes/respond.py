@@ -9,6 +9,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
+from .fields import fill
 from .gate import Gate
 from .model_call import plain_value, read_answer, whole_reasoning
 from .state import (
@@ -49,9 +50,16 @@ def respond(name: str, gate: Gate | None = None) -> Node:
     async def answer(state: RunState, caller: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
-        answer, value, fallback = _answer(calls, key, state["task"])
-        if (reviewed := state.get("review")) is not None:
-            task, fallback = state["task"], "review"
+        task, reviewed = state["task"], state.get("review")
+        filled: Update = {}
+        if "schema" in task:
+            filled = fill(task, state.get("disputed"), calls, (route, key), _FALLBACKS, reviewed)
+            answer, value = filled["answer"], filled["value"]
+            route, fallback = filled["route"], filled["fallback"]
+        else:
+            answer, value, fallback = _answer(calls, key, task)
+        if reviewed is not None and not filled:
+            fallback = "review"
             read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
             # In the form of the models' answers, or as it is.
             answer, value = reviewed if read.value is None else read.shown, plain_value(read)
@@ -89,6 +97,7 @@ def respond(name: str, gate: Gate | None = None) -> Node:
             "gate": decision,
             "calls": list(calls.values()),
             "messages": [message],
+            **({"fields": filled["fields"]} if filled else {}),
             **({"image_data": {}} if state.get("image_data") else {}),
         }
 
