@@ -28,6 +28,7 @@ Emit = Callable[[dict[str, str]], object]
 """Takes the next part of an answer, as the `delta` of a stream."""
 
 _REASONING = {"explain", "reason"}
+_TOLD = ("answer", "value", "route", "fallback", "confidence", "gate", "fields", "calls")
 _FAILED_CALL = re.compile(r"The (small|large) model's (\w+) call failed: ")
 
 
@@ -117,10 +118,11 @@ class Strategies:
         sparse = chat.mai.transfer == "sparse"
         graph = self._graph(chat.model, context, *limits, chat.temperature, chat.seed, sparse)
         asked = chat.mai.model_dump(include={"choices", "answer_type"}, exclude_none=True)
+        asked |= {"messages": messages} | ({"schema": chat.form} if chat.form else {})
         timeout = min(chat.mai.timeout or self._timeout, self._timeout)
         result: dict[str, Any] = {}
         async for mode, event in graph.astream(
-            cast("Any", asked | {"messages": messages}),
+            cast("Any", asked),
             context=MAIContext(timeout=timeout),
             stream_mode=["messages", "values"] if emit else ["values"],
         ):
@@ -136,22 +138,23 @@ class Strategies:
         if emit:
             emit({"content": answer})
         thoughts = [call for call in calls if call["style"] in _REASONING]
-        told = {
-            name: result.get(name) for name in ("value", "route", "fallback", "confidence", "gate")
-        }
         return Completion(
             content=answer,
-            reasoning="\n\n".join(call["text"] for call in thoughts),
+            reasoning="\n\n".join(call["reasoning"] or call["text"] for call in thoughts),
             finish_reason="length" if calls[-1]["finish_reason"] == "length" else "stop",
             usage=result["messages"][-1].usage_metadata,
             reasoning_tokens=sum(call["output_tokens"] or 0 for call in thoughts),
-            mai={"answer": result["answer"], **told, "calls": calls},
+            mai={name: result.get(name) for name in _TOLD},
         )
 
     async def _alone(self, chat: ChatRequest, emit: Emit | None) -> Completion:
         limits = [limit for limit in (chat.max_tokens, chat.max_completion_tokens) if limit]
         settings = chat.model_dump(include={"temperature", "seed", "stop"}, exclude_none=True)
         settings |= {"max_tokens": min(limits)} if limits else {}
+        if chat.response_format and chat.form:
+            settings["response_format"] = chat.response_format.model_dump(
+                by_alias=True, exclude_none=True
+            )
         messages = [message.as_langchain() for message in chat.messages]
         message = AIMessageChunk(content="")
         async with asyncio.timeout(self._timeout):
