@@ -6,7 +6,6 @@ The files have the form of Tables 10 and 5 of arXiv 2604.04929, with further col
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -42,15 +41,6 @@ class Drafting:
     accept_rate: float
     ahead: float = DEFAULT_AHEAD
 
-    def __post_init__(self) -> None:
-        """Validate the figures.
-
-        Raises:
-            ValueError: One is out of range.
-        """
-        if not (0 <= self.accept_rate <= 1 and 1 <= self.ahead < inf):
-            raise ValueError("An accept rate is from 0 to 1, and a draft writes a token at least.")
-
     @property
     def tokens_per_round(self) -> float:
         """Output tokens of each verification: the accepted ones and the large model's own."""
@@ -85,22 +75,6 @@ class Workload:
     drafting: Drafting | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     models: tuple[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        """Validate the counts.
-
-        Raises:
-            ValueError: No questions, more disagreeing ones than there are, or a negative figure.
-        """
-        if self.questions < 1:
-            raise ValueError(f"The workload {self.name!r} has no questions.")
-        figures = [*self.routes.values(), *self.tokens.values(), *self.reason_tokens.values()]
-        if not all(0 <= figure < inf for figure in figures):
-            raise ValueError(f"The workload {self.name!r} has a figure below 0, or none at all.")
-        if not 0 < self.prompt_tokens < inf:
-            raise ValueError(f"The prompts of the workload {self.name!r} must have tokens.")
-        if self.disagreeing > self.questions:
-            raise ValueError(f"The workload {self.name!r} has more disputed questions than any.")
 
     @property
     def disagreeing(self) -> int:
@@ -262,9 +236,6 @@ def workload_of(row: RoutesRow, tokens: Sequence[TokensRow], names: Mapping[str,
         row: The benchmark.
         tokens: Of any benchmarks; of several for one call, the last counts.
         names: The pair's roles by the names of its models.
-
-    Raises:
-        ValueError: The counts contradict each other.
     """
     reasoning: dict[Route, float | None] = {
         "reasoned": row.reason_tokens_reasoned,
