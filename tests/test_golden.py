@@ -6,7 +6,7 @@ from golden import compare
 
 
 def test_results_of_all_strategies_equal_the_recorded_ones():
-    assert list(compare.differences(compare.recorded(compare.HERE, 15), compare.results(15))) == []
+    assert list(compare.differences(compare.recorded(compare.HERE, 30), compare.results(30))) == []
 
 
 def test_prompt_bytes_equal_the_recorded_ones():
