@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .models.transformers.chat import ChatTransformers
     from .models.vllm.chat import ChatVLLM
     from .nodes.call_cache import CallCache
+    from .nodes.gate import Gate
     from .nodes.settings import MAIContext
     from .nodes.state import (
         MAIError,
@@ -49,6 +50,7 @@ _HOME = {
     "ChatVLLM": "models.vllm.chat",
     "ModelError": "models.errors",
     "CallCache": "nodes.call_cache",
+    "Gate": "nodes.gate",
     "MAIContext": "nodes.settings",
     "MAIError": "nodes.state",
     "MAIInputError": "nodes.state",
@@ -67,6 +69,7 @@ __all__ = [
     "ChatTransformers",
     "ChatVLLM",
     "ConfigError",
+    "Gate",
     "ImageError",
     "Judge",
     "MAIContext",

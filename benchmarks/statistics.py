@@ -124,7 +124,7 @@ def ratio(above: Sequence[float], below: Sequence[float], clusters: Clusters = N
         sums = sums[sums[:, 1] != 0]
         return sums[:, 0] / sums[:, 1]
 
-    return Estimate(sum(above) / sum(below), *_bootstrap(parts, ratios), count, len(parts))
+    return Estimate(sum(above) / sum(below), *bootstrap(parts, ratios), count, len(parts))
 
 
 def median(values: Sequence[float]) -> Estimate:
@@ -133,7 +133,7 @@ def median(values: Sequence[float]) -> Estimate:
 
     if not values:
         return Estimate(None, None, None, 0, 0)
-    low, high = _bootstrap(np.asarray(values, dtype=float), lambda drawn: np.median(drawn, axis=1))
+    low, high = bootstrap(np.asarray(values, dtype=float), lambda drawn: np.median(drawn, axis=1))
     return Estimate(float(np.median(values)), low, high, len(values), len(values))
 
 
@@ -247,7 +247,7 @@ def _bounded(values: Sequence[float], clusters: Clusters, interval: Interval) ->
     return Estimate(sum(values) / count, *interval, count, apart)
 
 
-def _bootstrap(parts: Any, statistic: Callable[[Any], Any]) -> Interval:
+def bootstrap(parts: Any, statistic: Callable[[Any], Any]) -> Interval:
     """Return the expanded percentile interval of a statistic over clusters drawn with replacement.
 
     It is as wide as Student's t where there are few clusters (Hesterberg 2015, The American

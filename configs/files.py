@@ -56,6 +56,9 @@ def load_pair_config(name_or_path: str | Path) -> PairConfig:
     named = pair.prompts in list_prompts()
     if not named and (_is_relative(pair.prompts) or existing_file(texts)):
         updates["prompts"] = str(texts.resolve())
+    for name in ("gate", "audit"):
+        if file := getattr(pair, name):
+            updates[name] = str((path.parent / file).resolve())
     return pair.model_copy(update=updates)
 
 

@@ -263,7 +263,7 @@ class PairConfig(Frozen):
     Attributes:
         description: One line for people.
         backend: What runs the models: `transformers`, `vllm` (an engine in this process), or
-            `server` (an OpenAI-compatible server that already runs, see `mai serve`).
+            `server` (an OpenAI-compatible server that already runs, see `mai serve --models`).
         prompts: Name of a file in configs/prompts, or a path to one, from the pair file's folder.
         small: The small agent's model.
         large: The large agent's model.
@@ -272,6 +272,9 @@ class PairConfig(Frozen):
             small model's, which is a variant; or a model that transformers runs, a copy of the
             large one, loaded to the layer that `sparse` names. Needed where the large model runs on
             another backend, which gives no attention.
+        gate: The file of `mai calibrate` for this pair: where the small model is sure enough, the
+            large one is not called. None for no gate.
+        audit: The file that holds the state of the gate's audit; None keeps it in the process.
     """
 
     description: str = ""
@@ -281,6 +284,8 @@ class PairConfig(Frozen):
     large: ModelConfig
     sparse: SparseTransfer = SparseTransfer()
     selector: Selector | None = None
+    gate: str | None = None
+    audit: str | None = None
 
     @model_validator(mode="after")
     def _is_complete(self) -> "PairConfig":

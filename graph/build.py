@@ -9,8 +9,10 @@ from langgraph.types import Checkpointer
 
 from ..answers import agree
 from ..configs import ConfigError, PromptsConfig, load_prompts
+from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import MODEL_RETRY, ChatModel, Node
+from ..nodes.gate import Gate, after_small_agent, gated_node
 from ..nodes.model_call import Agent, agent_node, check_chat_model, check_timeout
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import (
@@ -45,8 +47,10 @@ def create_mai(
     transfer: Transfer = "full",
     selector: AttentionModel | None = None,
     review: bool = False,
+    gate: Gate | str | Path | None = None,
     timeout: float | None = None,
     allow_fetch: bool = False,
+    image_root: str | Path | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: CallCache | None = None,
@@ -79,8 +83,14 @@ def create_mai(
         review: Human review where the answers still differ after the reasoning: the run is
             interrupted, and resumed with the answer (`Command(resume="4")`) or with an empty text
             to continue with the transfer. It needs a checkpointer, here or in a parent.
+        gate: The file of `mai calibrate`, or a `Gate` with a file for its audit. The small model
+            answers first; where its answer is probable enough, it stands (route "confident") and
+            the large model is not called. For another cascade than the calibrated one, the gate is
+            off, with a warning. A calibration gives the output its `confidence`, too.
         timeout: Seconds that one model call may take; None for no limit.
-        allow_fetch: Whether http(s) images may be fetched.
+        allow_fetch: Whether http(s) images of the public internet may be fetched.
+        image_root: Only image files below this folder may be read, whoever names them; None for
+            any, which suits questions of one's own program. Whoever serves the graph sets it.
         checkpointer: As for any graph; None inherits a parent graph's.
         store: As for any graph.
         cache: Stores model calls; an equal one (same model, prompt, images and settings) is not
@@ -97,25 +107,37 @@ def create_mai(
         ConfigError: Unknown prompts, a string model without langchain, sparse transfer without a
             model that gives attention, or a value of a kind that the option does not take.
     """
-    agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
+    access = ImageAccess(allow_fetch=allow_fetch, image_root=image_root)
+    agents = read_agents(small, large, prompts, timeout, access, cache)
     verifier = agree if verifier is None else verifier
     check_verifier(verifier)
     option = TransferOption.read(transfer, selector, reader=agents["large"], small=agents["small"])
 
+    if gate is not None:
+        given = gate if isinstance(gate, Gate) else Gate(gate)
+        own = agents["small"].model, agents["large"].model, agents["small"].prompts
+        gate = given.bind(*own, transfer, verifier)
+    gated = gate is not None and gate.calibration.threshold is not None
+
+    small_agent = agent_node("small_agent", agents["small"], "direct", cache)
     graph = new_graph()
-    add(graph, prepare(allow_fetch=allow_fetch, check_settings=option.check_settings))
-    add(graph, agent_node("small_agent", agents["small"], "direct", cache))
+    add(graph, prepare(access, option.check_settings))
+    add(graph, gated_node(small_agent, gate) if gate and gated else small_agent)
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))
     add(graph, agent_node("small_reasoning", agents["small"], "reason", cache))
     add(graph, verification("reasoning", verifier, cache))
     add(graph, reasoning_transfer("small", option, cache))
-    add(graph, respond(name))
+    add(graph, respond(name, gate))
 
     graph.add_edge(START, "prepare")
     graph.add_edge("prepare", "small_agent")
-    graph.add_edge("prepare", "large_agent")
-    graph.add_edge(["small_agent", "large_agent"], "verification")
+    if gated:
+        graph.add_conditional_edges("small_agent", after_small_agent)
+        graph.add_edge("large_agent", "verification")
+    else:
+        graph.add_edge("prepare", "large_agent")
+        graph.add_edge(["small_agent", "large_agent"], "verification")
     graph.add_conditional_edges("verification", after_direct_verification)
     graph.add_edge("small_reasoning", "reasoning_verification")
     if review:
@@ -146,7 +168,7 @@ def read_agents(
     large: ChatModel | str,
     prompts: PromptsConfig | str | Path,
     timeout: float | None,
-    allow_fetch: bool,
+    access: ImageAccess,
     cache: CallCache | None,
 ) -> dict[str, Agent]:
     """Check these options of `create_mai`, and return the agents by role."""
@@ -162,8 +184,8 @@ def read_agents(
         )
     texts = prompts if isinstance(prompts, PromptsConfig) else load_prompts(prompts)
     return {
-        "small": Agent("small", _chat_model(small, "small"), texts, timeout, allow_fetch),
-        "large": Agent("large", _chat_model(large, "large"), texts, timeout, allow_fetch),
+        "small": Agent("small", _chat_model(small, "small"), texts, timeout, access),
+        "large": Agent("large", _chat_model(large, "large"), texts, timeout, access),
     }
 
 

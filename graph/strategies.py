@@ -11,8 +11,10 @@ from typing_extensions import TypedDict, Unpack
 
 from ..answers import agree
 from ..configs import ConfigError, PromptsConfig
+from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import ChatModel, Node
+from ..nodes.gate import Gate
 from ..nodes.model_call import Agent, ReadingStyle, agent_node, why_no_draft, with_draft
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import (
@@ -61,8 +63,10 @@ class StrategyOptions(TypedDict, total=False):
     verifier: Verifier | None
     transfer: Transfer
     selector: AttentionModel | None
+    gate: Gate | str | Path | None
     timeout: float | None
     allow_fetch: bool
+    image_root: str | Path | None
     checkpointer: Checkpointer
     store: BaseStore | None
     cache: CallCache | None
@@ -95,10 +99,13 @@ def create_strategy(
         raise ConfigError(f"The strategy {name!r} is unknown; use one of {', '.join(STRATEGIES)}.")
     if name == "mai":
         return create_mai(small, large, **options)
-    allow_fetch, cache = options.get("allow_fetch", False), options.get("cache")
+    access = ImageAccess(
+        allow_fetch=options.get("allow_fetch", False), image_root=options.get("image_root")
+    )
+    cache = options.get("cache")
     transfer, selector = options.get("transfer", "full"), options.get("selector")
     prompts, timeout = options.get("prompts", "default"), options.get("timeout")
-    agents = read_agents(small, large, prompts, timeout, allow_fetch, cache)
+    agents = read_agents(small, large, prompts, timeout, access, cache)
     check_verifier(options.get("verifier") or agree)
     check_transfer(transfer, selector)
     source, reader = _TRANSFERS.get(name, (None, None))
@@ -106,7 +113,7 @@ def create_strategy(
         transfer, selector, reader=agents[reader], small=agents["small"]
     )
     nodes = [
-        prepare(allow_fetch=allow_fetch, check_settings=option.check_settings if option else None),
+        prepare(access, option.check_settings if option else None),
         _reader(name, source, agents, cache),
     ]
     if option and source:

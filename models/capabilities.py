@@ -34,6 +34,16 @@ class AttentionOptions(TypedDict, total=False):
 
 
 @runtime_checkable
+class SupportsLogprobs(Protocol):
+    """A model whose calls take `logprobs=` and `top_logprobs=`, as those of ChatOpenAI.
+
+    It need not give any: a server may ignore them.
+    """
+
+    supports_logprobs: ClassVar[bool]
+
+
+@runtime_checkable
 class SupportsAttention(Protocol):
     """A model that tells how much attention it pays to a span of a prompt.
 

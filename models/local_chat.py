@@ -154,6 +154,7 @@ class LocalChat(BaseChatModel):
     """
 
     supports_timeout: ClassVar[bool] = True
+    supports_logprobs: ClassVar[bool] = True
     provider: ClassVar[str]
     """What runs the checkpoint, as traces name it."""
 

@@ -37,6 +37,8 @@ class Pair:
         prompts: The texts around a question.
         sparse: How sparse transfer selects tokens, where it is asked for.
         selector: Whose attention it selects by; None for the large model's own.
+        gate: The file of its gate's calibration, if it has one.
+        audit: The file of the gate's audit, if it has one.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Pair:
     prompts: PromptsConfig
     sparse: SparseTransfer = field(default_factory=SparseTransfer)
     selector: SupportsAttention | None = None
+    gate: str | None = None
+    audit: str | None = None
 
     def models(self) -> dict[str, Any]:
         """Return the models that have weights of their own, by role, a "selector" among them."""
@@ -103,6 +107,8 @@ def load_pair(name_or_path: str | Path = "demo", *, allow_fetch: bool = False) -
         prompts=load_prompts(config.prompts),
         sparse=config.sparse,
         selector=selector(config, small, allow_fetch=allow_fetch),
+        gate=config.gate,
+        audit=config.audit,
     )
 
 

@@ -16,6 +16,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from ..configs.schemas import server_address
+from .chat_format import plain_text
 from .errors import ModelError
 from .event_loop import shared_loop
 from .images import is_image_block, standard_block
@@ -70,6 +71,7 @@ class ChatServer(ChatOpenAI):
     """
 
     supports_timeout: ClassVar[bool] = True
+    supports_logprobs: ClassVar[bool] = True
 
     api_key_env: str = "VLLM_API_KEY"
     max_pixels: int | None = Field(default=None, gt=0)
@@ -287,12 +289,19 @@ class ChatServer(ChatOpenAI):
             return [str(model.id) for model in page.data]
 
     async def _prepared(self, call: ServerCall) -> list[BaseMessage]:
-        """Connect, and return messages whose images are data: the server opens no file or URL."""
+        """Connect, and return messages as the server may have them.
+
+        Images are data: the server opens no file or URL. Texts hold no control tokens: it would
+        read those of a question as its template's own.
+        """
         self._connect()
 
         def inlined(block: Any) -> Any:
+            if isinstance(block, str):
+                return plain_text(block)
             if not is_image_block(block):
-                return block
+                text = block.get("text")
+                return {**block, "text": plain_text(text)} if isinstance(text, str) else block
             standard = standard_block(
                 block, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch
             )
@@ -304,12 +313,12 @@ class ChatServer(ChatOpenAI):
             return {"type": "image_url", "image_url": url}
 
         def with_data(message: BaseMessage) -> BaseMessage:
-            if isinstance(message.content, str):
-                return message
-            return message.model_copy(update={"content": [*map(inlined, message.content)]})
+            content: Any = message.content
+            content = inlined(content) if isinstance(content, str) else [*map(inlined, content)]
+            return message.model_copy(update={"content": content})
 
         if not call.images:
-            return list(call.messages)
+            return [*map(with_data, call.messages)]
         return await asyncio.to_thread(lambda: [*map(with_data, call.messages)])
 
     def _connect(self) -> None:

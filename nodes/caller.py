@@ -35,6 +35,8 @@ from ..models.attention import Attention
 from ..models.capabilities import SupportsAttention
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
+from .confidence import TOP_LOGPROBS, read_logprobs
+from .settings import check_state
 from .state import CallStyle, Role, RunState
 
 Update = dict[str, Any]
@@ -88,6 +90,8 @@ class Reply:
         error: Why the call failed.
         too_long: Set if it failed because the prompt was longer than the model's context.
         cached: Whether it came from a `CallCache`.
+        logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
+            gives none.
     """
 
     seconds: float
@@ -101,6 +105,7 @@ class Reply:
     error: str | None = None
     too_long: TooLong | None = None
     cached: bool = False
+    logprobs: list[list[Any]] | None = None
 
     @classmethod
     def read(cls, message: AIMessage, seconds: float) -> "Reply":
@@ -116,6 +121,7 @@ class Reply:
             _finish_reason(metadata),
             metadata.get("drafted_tokens"),
             metadata.get("accepted_tokens"),
+            logprobs=read_logprobs(metadata),
         )
 
 
@@ -249,6 +255,9 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
+        if request.style in {"direct", "transfer"} and _supports_logprobs(model):
+            settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         config: RunnableConfig = {
             **self.config,
             "tags": [*(self.config.get("tags") or ()), f"mai:{request.role}"],
@@ -312,6 +321,7 @@ class Node(Runnable[RunState, Update]):
         name: The node's name.
         steps: Takes the state, and returns the update.
         cache: Where its model calls are looked up and stored.
+        check: Raises `MAIInputError` for a state that the node cannot read.
     """
 
     def __init__(
@@ -319,19 +329,23 @@ class Node(Runnable[RunState, Update]):
         name: str,
         steps: Callable[[RunState, Caller], Coroutine[Any, Any, Update]],
         cache: CallCache | None = None,
+        check: Callable[[RunState], None] = check_state,
     ) -> None:
         self.name = name
         self.steps = steps
         self.cache = cache
+        self.check = check
 
     @override
     def invoke(self, input: RunState, config: RunnableConfig | None = None, **_: Any) -> Update:
+        self.check(input)
         return finish(self.steps(input, Caller(config or {}, self.cache)))
 
     @override
     async def ainvoke(
         self, input: RunState, config: RunnableConfig | None = None, **_: Any
     ) -> Update:
+        self.check(input)
         return await self.steps(input, Caller(config or {}, self.cache, in_loop=True))
 
 
@@ -432,6 +446,10 @@ def _prompt(request: Request) -> list[Any]:
 def _takes_limit(model: ChatModel) -> bool:
     """Whether `max_tokens` can be passed; a few packages (ChatOllama) call it otherwise."""
     return all("max_tokens" in type(one).model_fields for one in chat_models(model))
+
+
+def _supports_logprobs(model: ChatModel) -> bool:
+    return all(hasattr(type(one), "supports_logprobs") for one in chat_models(model))
 
 
 def _stops_by_itself(model: Any) -> bool:

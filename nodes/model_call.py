@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -11,9 +11,10 @@ from ..answers import Answer, parse
 from ..configs import ConfigError, PromptsConfig, load_prompts
 from ..models.capabilities import SupportsDraft
 from ..models.errors import ModelError
-from ..models.images import ImageError, cached_image
+from ..models.images import ImageAccess, ImageError, cached_image
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, chat_models, emit, finish
+from .confidence import answer_probability
 from .prepare import read_images
 from .prompts import (
     build_messages,
@@ -39,7 +40,7 @@ class Agent:
         model: Any chat model that takes images.
         prompts: The texts around a question.
         timeout: Seconds that one call may take; None for no limit.
-        allow_fetch: Whether http(s) images may be fetched.
+        access: From where images may be read.
         draft: A draft model for speculative decoding, if there is one; see `with_draft`.
     """
 
@@ -47,7 +48,7 @@ class Agent:
     model: ChatModel
     prompts: PromptsConfig
     timeout: float | None = None
-    allow_fetch: bool = False
+    access: ImageAccess = field(default_factory=ImageAccess)
     draft: BaseChatModel | None = None
 
 
@@ -133,7 +134,7 @@ def agent_request(
         span = reasoning_span(prompts, question, reasoning, answer_type)
     else:
         instruction = style_instruction(prompts, style, answer_type)
-    blocks = [image.block for image in read_images(task, state, allow_fetch=agent.allow_fetch)]
+    blocks = [image.block for image in read_images(task, state, agent.access)]
     return Request(
         model=agent.model,
         role=agent.role,
@@ -174,6 +175,11 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
         "seconds": reply.seconds,
         "finish_reason": reply.finish_reason,
         "cut": cut,
+        "probability": answer_probability(
+            reply.text, answer.shown, answer.kind, len(task["choices"]), reply.logprobs
+        )
+        if read and reply.logprobs
+        else None,
         "error": reply.error,
         "cached": reply.cached,
     }

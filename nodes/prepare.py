@@ -5,16 +5,21 @@ node also resets every key of the former run: on a thread with a checkpointer th
 there, and answer the next question.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.runtime import get_runtime
 from PIL import Image
+from typing_extensions import Unpack
 
 from ..answers import AnswerType, infer_answer_type, split_choices
 from ..models.images import (
+    MAX_IMAGES,
+    MAX_RUN_PIXELS,
     DecodedImage,
+    ImageAccess,
     ImageError,
     block_image,
     cached_image,
@@ -37,18 +42,18 @@ from .state import (
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
     *("direct_verdict", "reasoning_verdict", "review"),
-    *("answer", "value", "route", "fallback", "calls"),
+    *("answer", "value", "route", "fallback", "confidence", "gate", "calls"),
 )
 """Every key that a run writes."""
 
 
 def prepare(
-    *, allow_fetch: bool = False, check_settings: Callable[[dict[str, Any]], None] | None = None
+    access: ImageAccess, check_settings: Callable[[dict[str, Any]], None] | None = None
 ) -> Node:
     """Make the node. It also reads the run's context, and puts its settings into the task.
 
     Args:
-        allow_fetch: Whether http(s) images may be fetched.
+        access: From where images may be read.
         check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
     """
 
@@ -59,16 +64,17 @@ def prepare(
         settings = context.settings()
         if check_settings:
             check_settings(settings)
-        task, data = await caller.run(_read, state, allow_fetch)
+        task, data = await caller.run(_read, state, access)
         if settings:
             task["settings"] = settings
         written = {key: None for key in _WRITTEN if state.get(key) is not None}
         return {**written, "task": task, **({"image_data": data} if data else {})}
 
-    return Node("prepare", steps)
+    # It reads input alone, and checks that itself.
+    return Node("prepare", steps, check=lambda _: None)
 
 
-def read_task(state: RunState, *, allow_fetch: bool = False) -> Task:
+def read_task(state: RunState, **access: Unpack[ImageAccess]) -> Task:
     """Read the question from `question` and `images` or from the last human message.
 
     A `question` goes before the messages, and `images` before the images of the message. Without
@@ -78,33 +84,32 @@ def read_task(state: RunState, *, allow_fetch: bool = False) -> Task:
     Raises:
         MAIInputError: No question, or something about the input that a person must change.
     """
-    return _read(state, allow_fetch)[0]
+    return _read(state, access)[0]
 
 
-def read_images(
-    task: Task, state: RunState | None = None, *, allow_fetch: bool = False
-) -> list[DecodedImage]:
+def read_images(task: Task, state: RunState, access: ImageAccess) -> list[DecodedImage]:
     """Return a task's images: decoded already, or read again where they came from.
 
     Args:
         task: What `read_task` returned.
         state: The run's state, for images inside it.
-        allow_fetch: Whether http(s) images may be fetched.
+        access: From where images may be read.
 
     Raises:
         ImageError: An image is gone, or is another one by now.
     """
-    return [
-        cached_image(image["digest"]) or _encoded(_read_again(image, state or {}, allow_fetch))
+    found = (
+        (cached_image(image["digest"]) or _encoded(_read_again(image, state, access)), None)
         for image in task["images"]
-    ]
+    )
+    return [image for image, _ in _within_limits(found)]
 
 
-def _read(state: RunState, allow_fetch: bool) -> tuple[Task, dict[str, str]]:
+def _read(state: RunState, access: ImageAccess) -> tuple[Task, dict[str, str]]:
     """Return the task, and the images that came as data, by digest."""
     message = _human_message(state)
     question = _question(state, message)
-    references, data = _images(state, message, allow_fetch)
+    references, data = _images(state, message, access)
     question, choices, answer_type = _choices_and_type(state, question)
     task: Task = {
         "question": question,
@@ -163,12 +168,12 @@ def _block_text(block: Any) -> str:
         kind = block.get("type")
         text = block.get("text")
         # input_text: OpenAI's Responses API; no type: Bedrock.
-        if kind in {"text", "input_text", None} and isinstance(text, str):
+        if kind in ("text", "input_text", None) and isinstance(text, str):
             return text
         if kind == "non_standard":
             return _block_text(block.get("value"))
         named = " ".join(str(part) for part in (kind, block.get("mime_type")) if part)
-        named = named or ", ".join(map(str, block)) or "empty"
+        named = (named or ", ".join(map(str, block)) or "empty")[:100]
     else:
         named = type(block).__name__
     raise MAIInputError(
@@ -177,38 +182,60 @@ def _block_text(block: Any) -> str:
 
 
 def _images(
-    state: RunState, message: HumanMessage | None, allow_fetch: bool
+    state: RunState, message: HumanMessage | None, access: ImageAccess
 ) -> tuple[list[ImageReference], dict[str, str]]:
-    images: Any = state.get("images")
     data: dict[str, str] = {}
+    references: list[ImageReference] = []
+    given = _given_images(state.get("images"), message, access)
     try:
-        if images is None or (isinstance(images, list | tuple) and not images):
-            return _message_images(message, allow_fetch) if message else [], data
-        references: list[ImageReference] = []
-        for image in images if isinstance(images, list | tuple) else [images]:
-            decoded, reference = _given_image(image, allow_fetch)
+        for decoded, reference in _within_limits(given):
             if reference is None:
-                reference = f"input:{decoded.digest}"
                 data[decoded.digest] = decoded.base64
-            references.append({"reference": reference, "digest": decoded.digest})
+            named = reference or f"input:{decoded.digest}"
+            references.append({"reference": named, "digest": decoded.digest})
     except ImageError as error:
         raise MAIInputError(str(error)) from error
+    except MemoryError as error:
+        raise MAIInputError("There is not enough memory for these images.") from error
     return references, data
 
 
-def _message_images(message: HumanMessage, allow_fetch: bool) -> list[ImageReference]:
-    _message_text(message)  # refuses what is neither image nor text
-    return [
-        {
-            "reference": f"message:{message.id}/{index}",
-            "digest": _encoded(block_image(cast("Any", block), allow_fetch=allow_fetch)).digest,
-        }
-        for index, block in enumerate(message.content)
-        if is_image_block(block)
-    ]
+def _within_limits(
+    images: Iterable[tuple[DecodedImage, str | None]],
+) -> Iterator[tuple[DecodedImage, str | None]]:
+    """Yield images as long as a model can be given them together.
+
+    Raises:
+        ImageError: They are too many, or have too many pixels.
+    """
+    pixels = 0
+    for number, (decoded, reference) in enumerate(images):
+        pixels += decoded.image.width * decoded.image.height
+        if pixels > MAX_RUN_PIXELS or number == MAX_IMAGES:
+            raise ImageError(
+                f"These are too many images: a question takes {MAX_IMAGES}, of "
+                f"{MAX_RUN_PIXELS // 1_000_000} million pixels together; scale them down."
+            )
+        yield decoded, reference
 
 
-def _given_image(image: Any, allow_fetch: bool) -> tuple[DecodedImage, str | None]:
+def _given_images(
+    images: Any, message: HumanMessage | None, access: ImageAccess
+) -> Iterator[tuple[DecodedImage, str | None]]:
+    """Yield each image, with where it is read again; None for one that is data."""
+    if images is None or (isinstance(images, list | tuple) and not images):
+        if message:
+            _message_text(message)  # refuses what is neither image nor text
+            for index, block in enumerate(message.content):
+                if is_image_block(block):
+                    decoded = _encoded(block_image(cast("Any", block), **access))
+                    yield decoded, f"message:{message.id}/{index}"
+        return
+    for image in images if isinstance(images, list | tuple) else [images]:
+        yield _given_image(image, access)
+
+
+def _given_image(image: Any, access: ImageAccess) -> tuple[DecodedImage, str | None]:
     """Return an image of `images` with its absolute path or URL; with None where it is data."""
     if isinstance(image, bytes | bytearray | memoryview):
         image = bytes(image)
@@ -217,7 +244,7 @@ def _given_image(image: Any, allow_fetch: bool) -> tuple[DecodedImage, str | Non
     if isinstance(image, str) and image[:5].lower() == "data:":
         return _encoded(load_image(image)), None
     reference = image_reference(image, "")  # of a path or URL: no file is written
-    return _encoded(load_image(reference, allow_fetch=allow_fetch)), reference
+    return _encoded(load_image(os.fspath(image), **access)), reference
 
 
 def _encoded(image: DecodedImage) -> DecodedImage:
@@ -226,17 +253,17 @@ def _encoded(image: DecodedImage) -> DecodedImage:
     return image
 
 
-def _read_again(image: ImageReference, state: RunState, allow_fetch: bool) -> DecodedImage:
+def _read_again(image: ImageReference, state: RunState, access: ImageAccess) -> DecodedImage:
     """Read an image that is decoded no more, or was decoded in another process."""
     kind, _, name = image["reference"].partition(":")
     if kind == "input":
         data = (state.get("image_data") or {}).get(image["digest"])
         decoded = block_image({"type": "image", "base64": data}) if data else None
     elif kind == "message":
-        block = _message_block(state, *name.rsplit("/", 1))
-        decoded = block_image(block, allow_fetch=allow_fetch) if block else None
+        block = _message_block(state, *name.rpartition("/")[::2])
+        decoded = block_image(block, **access) if block else None
     else:
-        decoded = load_image(image["reference"], allow_fetch=allow_fetch)
+        decoded = load_image(image["reference"], **access)
         if decoded.digest != image["digest"]:
             raise ImageError(
                 f"The image {describe(image['reference'])} was changed while the run was under "
@@ -251,8 +278,8 @@ def _read_again(image: ImageReference, state: RunState, allow_fetch: bool) -> De
 
 def _message_block(state: RunState, identifier: str, index: str) -> Any:
     for message in state.get("messages") or []:
-        if message.id == identifier and len(message.content) > int(index):
-            return message.content[int(index)]
+        if message.id == identifier and index.isdecimal():
+            return next(iter(message.content[int(index) :]), None)
     return None
 
 

@@ -9,8 +9,19 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
+from .gate import Gate
 from .model_call import plain_value
-from .state import CallKey, Fallback, MAIError, ModelCall, Route, RunState, Selection, Value
+from .state import (
+    CallKey,
+    Fallback,
+    MAIError,
+    MAIInputError,
+    ModelCall,
+    Route,
+    RunState,
+    Selection,
+    Value,
+)
 
 Calls = Mapping[CallKey, ModelCall]
 
@@ -25,10 +36,15 @@ _FALLBACKS: tuple[CallKey, ...] = (
 )
 
 
-def respond(name: str) -> Node:
-    """Make the node; `name` is that of the answering message."""
+def respond(name: str, gate: Gate | None = None) -> Node:
+    """Make the node.
 
-    async def answer(state: RunState, _: Caller) -> Update:
+    Args:
+        name: The name of the answering message.
+        gate: Whose calibration gives the confidence, and who is told of audited questions.
+    """
+
+    async def answer(state: RunState, caller: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
         answer, value, fallback = _answer(calls, key)
@@ -37,22 +53,31 @@ def respond(name: str) -> Node:
             read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
             # In the form of the models' answers, or as it is.
             answer, value = reviewed if read.value is None else read.shown, plain_value(read)
-        elif route == "direct" and len(calls) > 1 and state["direct_verdict"] != "agree":
+        elif route == "direct" and len(calls) > 1 and state.get("direct_verdict") != "agree":
             # One of the two calls failed: the other one's answer is returned, but not verified.
             fallback = fallback or key
+        confidence, decision = None, state.get("gate")
+        if gate is not None:
+            confidence, decision = await caller.run(
+                gate.conclude, decision, state["task"], route, fallback, calls
+            )
+            if decision != state.get("gate"):  # off: the audit of this question says so
+                emit({"event": "gate", **decision})
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
         message = AIMessage(
             content=answer,
             id=str(uuid4()),
             name=name,
             usage_metadata=_usage(list(calls.values())),
-            response_metadata={"route": route, "fallback": fallback},
+            response_metadata={"route": route, "fallback": fallback, "confidence": confidence},
         )
         return {
             "answer": answer,
             "value": value,
             "route": route,
             "fallback": fallback,
+            "confidence": confidence,
+            "gate": decision,
             "calls": list(calls.values()),
             "messages": [message],
             **({"image_data": {}} if state.get("image_data") else {}),
@@ -63,6 +88,8 @@ def respond(name: str) -> Node:
 
 def _calls(state: RunState) -> Calls:
     made = {key: call for key in get_args(CallKey) if (call := state.get(key)) is not None}
+    if all(key.endswith("_judgement") for key in made):
+        raise MAIInputError("No model was called in this run: start a new one with a question.")
     if all(call["error"] for call in made.values()):
         raise MAIError(". ".join(str(call["error"]).rstrip(".") for call in made.values()) + ".")
     return made
@@ -75,6 +102,8 @@ def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
         return "transferred", last
     if last.endswith(("_reason", "_explain")):
         return "reasoned", "large_direct" if state.get("reasoning_verdict") == "agree" else last
+    if (gate := state.get("gate")) and gate["confident"] and last == "small_direct":
+        return "confident", last
     return "direct", "large_direct" if "large_direct" in calls else last
 
 

@@ -44,7 +44,7 @@ def review() -> Node:
 
 def after_review(state: RunState) -> Literal["respond", "reasoning_transfer"]:
     """Continue with the transfer, unless a person has answered."""
-    return "respond" if state["review"] is not None else "reasoning_transfer"
+    return "respond" if state.get("review") is not None else "reasoning_transfer"
 
 
 def waits_for_person(result: Mapping[str, Any]) -> bool:

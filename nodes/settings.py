@@ -1,14 +1,22 @@
 """The settings of one run: what `context=` provides, and what the nodes read of it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ..answers import AnswerType
 from ..configs import list_prompts
 from ..configs.schemas import refuse_bool
-from .state import MAIInputError
+from .state import CallKey, MAIInputError, RunState
 
 _MOST = 2**31 - 1
 
@@ -127,3 +135,34 @@ def read_context(context: object) -> MAIContext:
 
 def _field(context: object, name: str) -> Any:
     return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+
+
+_CHECKED: dict[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(kind)
+    for name, kind in get_type_hints(RunState).items()
+    if name in {*get_args(CallKey), "task", "image_data", "review"} or name.endswith("_verdict")
+}
+"""What nodes read of each other, by key."""
+
+
+def check_state(state: RunState) -> None:
+    """Refuse what no node has written so: on a server, anyone who starts a run can write state.
+
+    Raises:
+        MAIInputError: A key that nodes read of each other holds something else, or there is no
+            task.
+    """
+    name = "task"
+    try:
+        for name, kind in _CHECKED.items():
+            value: Any = state.get(name)
+            if value is not None or name == "task":
+                kind.validate_python(value)
+        name = "task.settings"
+        MAIContext.model_validate(state["task"].get("settings", {}))
+    except ValidationError as error:
+        # Without what it holds: this may be shown to whoever wrote it.
+        raise MAIInputError(
+            f"The run's state holds no {name!r} as this graph writes it; start a new run with a "
+            "question."
+        ) from error

@@ -20,7 +20,7 @@ from ..configs import Keep
 
 Role = Literal["small", "large", "judge"]
 CallStyle = Literal["direct", "explain", "reason", "transfer", "judge"]
-Route = Literal["direct", "reasoned", "transferred"]
+Route = Literal["confident", "direct", "reasoned", "transferred"]
 
 CallKey = Literal[
     "small_direct",
@@ -119,6 +119,8 @@ class ModelCall(TypedDict):
         cut: Why a reasoning is incomplete: it hit its limit ("length") or repeats ("loop"; what
             is transferred ends before the loop). Of a "transfer": whether only the end of the
             reasoning fitted into the model's context ("front").
+        probability: Probability of the answer's tokens, among all alternatives of yes or no and of
+            letters; None if the model gives none, and of outputs that are long.
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
             that fails is recorded as a failed call too.
         cached: Whether the call came from a `CallCache`; its seconds and tokens are those that it
@@ -142,11 +144,26 @@ class ModelCall(TypedDict):
     seconds: float
     finish_reason: str | None
     cut: Literal["length", "loop", "front"] | None
+    probability: float | None
     error: str | None
     cached: bool
     selection: NotRequired[Selection]
     drafted_tokens: NotRequired[int]
     accepted_tokens: NotRequired[int]
+
+
+class GateDecision(TypedDict):
+    """What the gate made of a question.
+
+    Attributes:
+        confident: Whether the small model's direct answer is sure enough to stand.
+        audited: Whether the question is audited: then the cascade runs all the same.
+        off: Why the gate is off, in one sentence; None if it is on.
+    """
+
+    confident: bool
+    audited: bool
+    off: str | None
 
 
 class ImageReference(TypedDict):
@@ -234,8 +251,12 @@ class MAIOutput(TypedDict):
         value: The same as a typed value, see `Value`; None if the text could not be read.
         messages: The conversation with one new AIMessage, the answer; its usage is the sum over
             all calls, the prompts read for a `Selection` included.
-        route: How far the run went: the direct answers agreed, the small agent reasoned, or its
-            reasoning was transferred.
+        route: How far the run went: the small model was sure enough ("confident", with a gate
+            only), the direct answers agreed, the small agent reasoned, or its reasoning was
+            transferred.
+        confidence: Share of right answers that was measured on this route with about this
+            probability; None without a calibration of this very cascade.
+        gate: What the gate made of the question; None without one.
         fallback: What answered where the step that should have answered could not: the key of
             another call ("large_direct"), "raw_text", or "review" (a person). None in a run without
             trouble.
@@ -247,6 +268,8 @@ class MAIOutput(TypedDict):
     messages: list[AnyMessage]
     route: Route
     fallback: Fallback | None
+    confidence: float | None
+    gate: GateDecision | None
     calls: list[ModelCall]
 
 
@@ -255,6 +278,8 @@ class _Answered(TypedDict, total=False):
     value: Value
     route: Route | None
     fallback: Fallback | None
+    confidence: float | None
+    gate: GateDecision | None
     calls: list[ModelCall]
 
 

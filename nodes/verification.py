@@ -18,6 +18,7 @@ from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
 from .model_call import check_chat_model, check_timeout, read_answer, record
+from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
 
 _QUESTION = (
@@ -126,8 +127,9 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
 
     A model that failed once is not called again: the other one's answer stands.
     """
-    if state["direct_verdict"] == "agree" or not _both_answered(
-        state["small_direct"], state["large_direct"]
+    check_state(state)  # it may have been written by `update_state`, and read by no node yet
+    if state.get("direct_verdict") == "agree" or not _both_answered(
+        state.get("small_direct"), state.get("large_direct")
     ):
         return "respond"
     return "small_reasoning"
@@ -135,8 +137,9 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
 
 def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoning_transfer"]:
     """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
-    reasoned = state["small_reason"]
-    if state["reasoning_verdict"] == "agree" or not reasoned or not reasoned["text"].strip():
+    check_state(state)
+    reasoned = state.get("small_reason")
+    if state.get("reasoning_verdict") == "agree" or not reasoned or not reasoned["text"].strip():
         return "respond"
     return "reasoning_transfer"
 

@@ -107,7 +107,7 @@ class ServedDemo:
         if self._mai is None or not self._mai.runs:
             self.end()
             self.port = free_port(following=1)
-            words = ["--port", str(self.port), "--write", str(self.file)]
+            words = ["--models", "--port", str(self.port), "--write", str(self.file)]
             self._mai = MaiServe("demo-vllm", *words)
             self._mai.wait_until_ready()
         return self._mai

@@ -21,6 +21,7 @@ BELOW = {
 """What each room may import."""
 MEASURING = {"graph", "nodes", "models", "configs", "answers", "demo"}
 BELOW |= {"benchmarks": MEASURING, "profiling": MEASURING | {"benchmarks"}}
+BELOW["serving"] = BELOW["graph"] | {"graph"}
 BELOW["tools"] = set(BELOW) | {"demo"}
 
 MODULES = sorted(

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from ..configs.schemas import Backend
 from .errors import UsageError, reports_errors
 from .options import (
     Debug,
+    GateFile,
     Json,
     KeepOption,
     LayerOption,
@@ -61,6 +63,7 @@ def ask(
     layer: LayerOption = None,
     share: ShareOption = None,
     keep: KeepOption = None,
+    gate: GateFile = None,
     as_json: Json = False,
     show_reasoning: Annotated[
         bool,
@@ -104,6 +107,8 @@ def ask(
     if sparse and strategy != "small_two_stage":
         importing.join()  # two threads that import transformers disturb each other
         chosen = chosen.with_layers([sparse.layer])
+    if gate is not None:
+        chosen = replace(chosen, gate=gate)
     with Progress() as progress:
         result = _run(chosen, strategy, sparse, asked, allow_fetch, progress)
     result = {"question": question, "images": images, "pair": pair, "strategy": strategy} | result
@@ -137,6 +142,7 @@ def _run(
 ) -> dict[str, Any]:
     """Load the weights and run the strategy, with both shown."""
     from ..graph import create_strategy
+    from ..nodes.gate import Gate
 
     graph = create_strategy(
         strategy,
@@ -145,6 +151,7 @@ def _run(
         prompts=pair.prompts,
         transfer=sparse or "full",
         selector=pair.selector,
+        gate=pair.gate and Gate(pair.gate, audit=pair.audit),
         allow_fetch=allow_fetch,
     )
     start = time.perf_counter()
@@ -156,6 +163,8 @@ def _run(
         "value": result["value"],
         "route": result["route"],
         "fallback": result["fallback"],
+        "confidence": result["confidence"],
+        "gate": result["gate"],
         "calls": result["calls"],
         "seconds": round(time.perf_counter() - loaded, 3),
         "load_seconds": round(loaded - start, 3),

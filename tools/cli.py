@@ -12,6 +12,7 @@ from ..configs import list_pairs, load_pair_config
 from .ask import ask
 from .attention import attention
 from .bench import bench
+from .calibrate import calibrate
 from .check import check
 from .errors import reports_errors
 from .evaluate import evaluate
@@ -53,6 +54,7 @@ app.command()(ask)
 app.command()(pairs)
 app.command()(check)
 app.command()(evaluate)
+app.command()(calibrate)
 app.command()(report)
 app.command()(attention)
 app.command()(serve)

@@ -87,6 +87,15 @@ KeepOption = Annotated[
         show_default="the pair's",
     ),
 ]
+GateFile = Annotated[
+    str | None,
+    typer.Option(
+        "--gate",
+        metavar="FILE",
+        help="What mai calibrate wrote: skip the large model where the small one is sure enough.",
+        show_default="the pair's",
+    ),
+]
 STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for a help text
     *(
         f"{role}_{style}"

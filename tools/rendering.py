@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..nodes.state import ModelCall
 
 _ROUTES = {
+    "confident": "confident: the small model alone was sure enough",
     "direct": "direct: no reasoning was needed",
     "reasoned": "reasoned: an answer that took reasoning",
     "transferred": "transferred: answered after reading a finished reasoning",
@@ -84,6 +85,11 @@ def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasonin
     chosen = f"  {by_letter[answer]}" if answer in by_letter else ""
     console.print(Text.assemble(("answer  ", "dim"), (answer, "bold green"), chosen))
     console.print(Text.assemble(("route   ", "dim"), _ROUTES[result["route"]]))
+    if result["confidence"] is not None:
+        sure = f"{result['confidence']:.1%} of such answers were right"
+        console.print(Text.assemble(("sure    ", "dim"), sure))
+    if result["gate"] and result["gate"]["off"]:
+        console.print(Text.assemble(("note    ", "dim"), result["gate"]["off"]))
     if result["fallback"]:
         console.print(Text.assemble(("note    ", "dim"), _fallback_note(result["fallback"])))
     for call in result["calls"]:

@@ -1,338 +1,215 @@
-"""`mai serve`: a vLLM server for each model of a pair, until Ctrl-C."""
+"""`mai serve`: the cascade behind an OpenAI-compatible endpoint, or its two models."""
 
+import ipaddress
+import logging
 import os
-import shutil
 import signal
-import socket
-import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
-import yaml
 
-from ..configs import ModelConfig, PairConfig, load_pair_config
-from ..configs.files import existing_file, existing_folder
-from .entry import INTERRUPTED
 from .errors import UsageError, reports_errors
-from .options import Debug, Json, print_json
+from .model_servers import LAST_PORT, StopSignals, base_url, serve_models
+from .options import Debug, Json, require
 
-if TYPE_CHECKING:
-    from ..models.vllm.servers import ServerGroup, ServerSpec
-
-LAST_PORT = 65535
-_EVERYWHERE = {"", "0.0.0.0", "::"}
-
-
-class StopSignals:
-    """Counts the signals that ask this process to end, which then does not end by itself."""
-
-    def __init__(self) -> None:
-        """Take the signals over, for good. Only the main thread may.
-
-        What is ignored stays so: `nohup` wants a command to outlive its terminal.
-        """
-        self._count = 0
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)  # Windows has no SIGHUP
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._note)
-
-    @property
-    def asked(self) -> bool:
-        """Whether one came."""
-        return self._count > 0
-
-    @property
-    def asked_again(self) -> bool:
-        """Whether more than one came: whoever sent them does not want to wait."""
-        return self._count > 1
-
-    def _note(self, _signal: int, _frame: FrameType | None) -> None:
-        # No lock: the handler may interrupt the very code that holds it.
-        self._count += 1
+_ENDPOINT = "The endpoint"
+_MODELS = "With --models"
+_SHUTDOWN_SECONDS = 30
 
 
 @reports_errors
 def serve(
+    context: typer.Context,
     pair: Annotated[
-        str, typer.Argument(help="A pair's name (see `mai pairs`) or file.")
-    ] = "demo-vllm",
+        str | None,
+        typer.Argument(help="A pair's name (see `mai pairs`) or file.", show_default="demo"),
+    ] = None,
     *,
+    models: Annotated[
+        bool,
+        typer.Option(
+            "--models", help="Serve the two models with vLLM instead, and print their pair file."
+        ),
+    ] = False,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines too.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option(min=1, max=LAST_PORT, help="Port of the first server; a second has the next."),
-    ] = 8101,
+        int | None,
+        typer.Option(
+            min=1,
+            max=LAST_PORT,
+            help="Port; of the first server, with --models.",
+            show_default="8000, with --models 8101 and the next",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Seconds that one model call may take; with --models, a server to get ready.",
+            show_default="120, with --models 1800",
+        ),
+    ] = None,
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Environment variable with the key that clients must send.",
+            rich_help_panel=_ENDPOINT,
+        ),
+    ] = None,
+    no_auth: Annotated[
+        bool,
+        typer.Option(
+            "--no-auth", help="Let other machines in without a key.", rich_help_panel=_ENDPOINT
+        ),
+    ] = False,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Questions that run at a time.", rich_help_panel=_ENDPOINT)
+    ] = 8,
+    queue: Annotated[
+        int, typer.Option(min=0, help="Questions that may wait.", rich_help_panel=_ENDPOINT)
+    ] = 64,
+    allow_fetch: Annotated[
+        bool,
+        typer.Option("--allow-fetch", help="Fetch http(s) images.", rich_help_panel=_ENDPOINT),
+    ] = False,
     only: Annotated[
         str | None,
-        typer.Option(help="Serve only one model, small or large.", show_default=False),
+        typer.Option(help="Serve only one model, small or large.", rich_help_panel=_MODELS),
     ] = None,
     write: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the pair file here too.", show_default=False),
+        typer.Option(metavar="FILE", help="Write the pair file here too.", rich_help_panel=_MODELS),
     ] = None,
     log_dir: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Folder for the servers' logs.", show_default=False),
+        typer.Option(metavar="DIR", help="Folder for the servers' logs.", rich_help_panel=_MODELS),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds for one server to get ready, downloads included.")
-    ] = 1800,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
-    """Serve a pair's models with vLLM, and print the pair file that uses the servers."""
-    from ..models.vllm.engine_args import quiet
-
-    environ = quiet(os.environ)
-    config = load_pair_config(pair)
-    roles = _roles(config, pair, only)
-    file = _file_to_write(write, pair, complete=_is_complete(config, roles))
-    ports = _free_ports(host, port, roles)
-    specs = {role: _server_spec(config, role, host, ports[role]) for role in roles}
-    _check_engines(specs)
-
-    from ..models.vllm.servers import ServerGroup
-
-    urls = {role: base_url(host, ports[role]) for role in roles}
-    logs = _log_folder(log_dir)
-    signals = StopSignals()
-    servers = ServerGroup(logs, environ)
-    try:
-        ready = _start(servers, specs, urls, timeout, signals)
-        if ready:
-            _show(served_pair(config, Path(pair).stem, urls), file, as_json=as_json)
-            typer.echo("Ready. Ctrl-C ends the servers.", err=True)
-            servers.watch(lambda: signals.asked)
-    finally:
-        servers.end(patient=lambda: not signals.asked_again)
-    if log_dir is None:
-        shutil.rmtree(logs, ignore_errors=True)
-    if not ready:
-        typer.echo("Stopped.", err=True)
-        raise typer.Exit(INTERRUPTED)
-
-
-def _show(settings: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
-    """Print a pair file, and write it if wanted."""
-    if file:
-        file.write_text(pair_yaml(settings), encoding="utf-8")
-    if as_json:
-        print_json(settings)
-    else:
-        typer.echo(pair_yaml(settings), nl=False)
-
-
-def _roles(pair: PairConfig, name: str, only: str | None) -> list[str]:
-    """The models to serve: those that no other server has."""
-    if only not in {None, "small", "large"}:
-        raise UsageError(f"--only takes small or large, not {only!r}.")
-    wanted = [only] if only else ["small", "large"]
-    roles = [role for role in wanted if pair.backend_of(role) != "server"]
-    if not roles:
-        which = f"The {only} model of the pair {name!r} is" if only else f"The pair {name!r} is"
-        raise UsageError(
-            f"{which} on servers that already run; serve a pair that names models instead, such as "
-            "demo-vllm (see `mai pairs`)."
+    """Serve a pair behind an OpenAI-compatible endpoint, until Ctrl-C."""
+    for option in context.command.params:
+        panel = getattr(option, "rich_help_panel", None)
+        source = context.get_parameter_source(str(option.name))
+        if panel == (_ENDPOINT if models else _MODELS) and source and source.name == "COMMANDLINE":
+            words = "without --models" if models else "with --models"
+            raise UsageError(f"{option.opts[0]} is for `mai serve` {words}; leave it out.")
+    if models:
+        serve_models(
+            pair or "demo-vllm",
+            host,
+            port or 8101,
+            timeout or 1800,
+            only=only,
+            write=write,
+            log_dir=log_dir,
+            as_json=as_json,
         )
-    total = sum(pair.memory_of(role) for role in roles)
-    if len(roles) > 1 and pair.on_one_device and total > 1:
-        raise UsageError(
-            f"small.memory and large.memory of the pair {name!r} are shares of one GPU and add up "
-            f"to {total:g}; they must not exceed 1."
-        )
-    return roles
-
-
-def _is_complete(pair: PairConfig, roles: Sequence[str]) -> bool:
-    """Whether both models will be on servers, so that what is printed is a whole pair file."""
-    return all(role in roles or pair.backend_of(role) == "server" for role in ("small", "large"))
-
-
-def _file_to_write(write: str | None, pair: str, *, complete: bool) -> Path | None:
-    """The file for the pair, checked to be writable."""
-    if write is None:
-        return None
-    file = Path(write).expanduser()
-    source = existing_file(pair)
-    if not complete:
-        raise UsageError(
-            "--write needs both models; with one on another machine, put what is printed into "
-            "your pair file."
-        )
-    if file.suffix not in {".yaml", ".yml"}:
-        raise UsageError(f"A pair file ends in .yaml; {write!r} does not.")
-    if not existing_folder(file.parent):
-        raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into.")
-    if source and file.exists() and file.samefile(source):
-        raise UsageError("--write would overwrite the pair that is served; name another file.")
-    _check_writable(file)
-    return file
-
-
-def _check_writable(file: Path) -> None:
-    """Open a file as if to write it, and leave things as they were."""
-    target = file.resolve()
-    there = target.exists()
-    if there and not target.is_file():
-        raise UsageError(f"--write names {str(file)!r}, which is no file; name another.")
-    try:
-        with target.open("ab"):
-            pass
-        if not there:
-            target.unlink()
-    except OSError as error:
-        raise UsageError(
-            f"--write cannot write {str(file)!r} ({error.strerror}); name another file."
-        ) from error
-
-
-def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
-    """A port for each role, checked to be free."""
-    from ..models.vllm.servers import PortError, check_port
-
-    ports = {role: first + number for number, role in enumerate(roles)}
-    if max(ports.values()) > LAST_PORT:
-        raise UsageError(f"The second server needs the port after {first}, and there is none.")
-    for port in ports.values():
-        try:
-            check_port(host, port)
-        except PortError as error:
-            raise UsageError(str(error)) from error
-    return ports
-
-
-def _server_spec(pair: PairConfig, role: str, host: str, port: int) -> "ServerSpec":
-    from ..models.vllm.engine_args import EngineSpec, options_json
-    from ..models.vllm.servers import ServerSpec
-    from ..models.weights import model_weights
-
-    model = getattr(pair, role)
-    device, _, gpu = model.device.partition(":")
-    if gpu and not (device == "cuda" and gpu.isdecimal()):
-        raise UsageError(f"There is no device {model.device!r}; write cuda:0, cuda:1 and so on.")
-    return ServerSpec(
-        name=model.model,
-        engine=EngineSpec(
-            model=model_weights(model.model),
-            revision=model.revision,
-            dtype=model.dtype,
-            device=device,
-            memory=pair.memory_of(role),
-            max_images=model.max_images,
-            options=options_json(model.engine),
-        ),
-        host=host,
-        port=port,
-        gpu=int(gpu) if gpu else None,
-        api_key=os.environ.get(model.api_key_env) or None,
+        return
+    key = _api_key(api_key_env, host, no_auth=no_auth)
+    require("fastapi", "uvicorn", "prometheus_client", extra="serve")
+    _serve_endpoint(
+        pair or "demo",
+        host,
+        port or 8000,
+        timeout or 120,
+        key,
+        concurrency=concurrency,
+        queue=queue,
+        allow_fetch=allow_fetch,
+        open_host=no_auth,
     )
 
 
-def _check_engines(specs: Mapping[str, "ServerSpec"]) -> None:
-    """Find what is wrong before anything starts, where that can be known."""
-    from ..models.vllm.engine_args import check_engine
-
-    for spec in specs.values():
-        check_engine(spec.engine, spec.name)
-
-
-def _log_folder(log_dir: str | None) -> Path:
-    from ..models.vllm.engine_args import private_folder
-
-    if log_dir is None:
-        return private_folder("langgraph-mai-serve-")
-    folder = Path(log_dir).expanduser()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"No logs can be written to {log_dir!r} ({error.strerror}).") from error
-    return folder
-
-
-def _start(
-    servers: "ServerGroup",
-    specs: Mapping[str, "ServerSpec"],
-    urls: Mapping[str, str],
+def _serve_endpoint(
+    pair: str,
+    host: str,
+    port: int,
     timeout: float,
-    signals: "StopSignals",
-) -> bool:
-    """Start one server after the other; False if a signal came in between."""
+    api_key: str | None,
+    *,
+    concurrency: int,
+    queue: int,
+    allow_fetch: bool,
+    open_host: bool,
+) -> None:
+    """Load the pair and serve it; what runs when a signal comes is finished."""
+    import uvicorn
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    from ..models.errors import UnreachableError
+    from ..models.pairs import load_pair
+    from ..models.vllm.servers import PortError, check_port
+    from ..serving.endpoint import Endpoint
     from .progress import Progress
 
+    try:
+        check_port(host, port)
+    except PortError as error:
+        raise UsageError(str(error)) from error
+    served = load_pair(pair, allow_fetch=allow_fetch)
+    app = Endpoint(
+        served,
+        api_key=api_key,
+        concurrency=concurrency,
+        queue=queue,
+        timeout=timeout,
+        allow_fetch=allow_fetch,
+    )
+    if api_key is None and not open_host:
+        # A web page whose name leads here by its own DNS would be of this origin.
+        names = ["localhost", "127.0.0.1", "[::1]", host]
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=names)
     with Progress() as progress:
-        for role, spec in specs.items():
-            start = time.monotonic()
-            step = f"starting the {role} model's server"
-            progress.start(step)
-
-            def goes_on(message: str, step: str = step) -> bool:
-                progress.note(step, message[:80])
-                return not signals.asked
-
-            if not servers.start(role, spec, timeout, goes_on):
-                return False
+        models: dict[str, Any] = {"small": served.small, "large": served.large}
+        for role, model in models.items():
+            progress.start(step := f"loading the {role} model")
+            with suppress(UnreachableError):  # a server may come later; /health tells
+                model.load()
             progress.finish(step)
-            seconds = time.monotonic() - start
-            typer.echo(f"{role}: {spec.name} on {urls[role]} after {seconds:.0f} s", err=True)
-    return True
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger(f"{__package__.rpartition('.')[0]}.serving").setLevel(logging.INFO)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )
+    )
+    # uvicorn ends by SIGINT and SIGTERM, and raises them again when all is done.
+    StopSignals()
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, server.handle_exit)
+    typer.echo(f"{pair} on {base_url(host, port)}; Ctrl-C ends it.", err=True)
+    server.run()
 
 
-def base_url(host: str, port: int) -> str:
-    """Where clients reach a server.
+def _api_key(name: str | None, host: str, *, no_auth: bool) -> str | None:
+    """Return the key that clients must send; None if there is none.
 
-    Args:
-        host: The address it listens on; for all addresses, clients are given this machine's name.
-        port: Its port.
+    Raises:
+        UsageError: The variable is empty, or other machines would need no key.
     """
-    name = socket.gethostname() if host in _EVERYWHERE else host
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}/v1"
-
-
-def served_pair(pair: PairConfig, name: str, urls: Mapping[str, str]) -> dict[str, Any]:
-    """A pair as a client of servers sees it, in the form of a pair file.
-
-    Args:
-        pair: The pair that is served.
-        name: What people call it.
-        urls: `base_url` by role, of the models that are served here.
-
-    Returns:
-        The whole pair; only the models of `urls`, by role, where another machine serves the rest.
-    """
-    roles = ("small", "large")
-    models = {
-        role: _served_model(getattr(pair, role), urls.get(role))
-        for role in roles
-        if role in urls or pair.backend_of(role) == "server"
-    }
-    if len(models) < len(roles):
-        return models
-    return {
-        "description": f"The models of {name} on servers that `mai serve` started.",
-        "backend": "server",
-        "prompts": pair.prompts,
-        **models,
-        # Servers give no attention: the client still uses the pair's selector.
-        **pair.model_dump(include={"sparse", "selector"}, exclude_defaults=True),
-    }
-
-
-def pair_yaml(pair: Mapping[str, Any]) -> str:
-    """A pair as the text of a pair file."""
-    text: str = yaml.safe_dump(dict(pair), sort_keys=False, width=100)
-    return text
-
-
-def _served_model(model: ModelConfig, url: str | None) -> dict[str, Any]:
-    """What a client needs to know: what differs from the defaults."""
-    kept = ("max_pixels", "timeout", "api_key_env", "retries")
-    defaults = {key: ModelConfig.model_fields[key].default for key in kept}
-    settings = {key: getattr(model, key) for key in kept}
-    changed = {key: value for key, value in settings.items() if value != defaults[key]}
-    return {"model": model.model, "base_url": url or model.base_url} | changed
+    if name is not None:
+        if key := os.environ.get(name):
+            return key
+        raise UsageError(f"The environment variable {name} holds no key; set it.")
+    try:
+        own = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        own = host == "localhost"
+    if not own and not no_auth:
+        raise UsageError(
+            f"Other machines could use {host} without a key: name its variable with --api-key-env, "
+            "or add --no-auth."
+        )
+    return None

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import PIL.Image
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -25,8 +25,6 @@ from ..nodes.state import (
     Route,
     Value,
 )
-
-Confidence = Literal["high", "medium", "low"]
 
 _MOST_DIGITS = 9
 
@@ -66,9 +64,7 @@ class VisionAnswer(TypedDict):
         value: The same as a typed value.
         route: How far the run went.
         fallback: Whose answer it is instead, see `MAIOutput`.
-        confidence: "high" where both models agree, "medium" where the large one decided after it
-            read the small one's reasoning, "low" where the step that should have answered could
-            not.
+        confidence: Share of such answers that were right, if the cascade is calibrated.
         images: References of the images that were asked about.
         calls: Every model call.
     """
@@ -77,7 +73,7 @@ class VisionAnswer(TypedDict):
     value: Value
     route: Route
     fallback: Fallback | None
-    confidence: Confidence
+    confidence: float | None
     images: list[str]
     calls: list[ModelCall]
 
@@ -242,7 +238,7 @@ def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
             "The run waits for a person, which the tool alone cannot do: call it in an agent with "
             "a checkpointer, or make the graph without `review`."
         )
-    confidence = _confidence(result["route"], result["fallback"])
+    confidence = result["confidence"]
     artifact: VisionAnswer = {
         "answer": result["answer"],
         "value": result["value"],
@@ -255,14 +251,6 @@ def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
     lines = [
         f"answer: {result['answer']}",
         f"route: {result['route']}",
-        f"confidence: {confidence}",
+        *([] if confidence is None else [f"confidence: {confidence:.2f}"]),
     ]
     return "\n".join(lines), artifact
-
-
-def _confidence(route: Route, fallback: Fallback | None) -> Confidence:
-    if fallback == "review":
-        return "high"
-    if fallback is not None:
-        return "low"
-    return "medium" if route == "transferred" else "high"

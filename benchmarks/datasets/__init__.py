@@ -22,6 +22,9 @@ __all__ = [
 
 _PUBLIC = {one.name: one for one in (POPE, MMMU, MMBENCH, CHARTQA, INFOVQA, REALWORLDQA)}
 
+CALIBRATION_SEED = 80_808
+"""Seed of the split "calibration" of shapes."""
+
 BENCHMARKS: tuple[str, ...] = ("shapes", *_PUBLIC, "own")
 """Names that `load_benchmark` takes; "own" is a file of the user's."""
 
@@ -41,7 +44,7 @@ def load_benchmark(
         data: For a public benchmark: another data set on the hub in the same columns
             ("owner/name"), or a folder or file of it (parquet, JSON, JSON Lines); by default the
             one on the hub. For "own": the JSON Lines file.
-        split: Another split than the one that results are reported on.
+        split: Another split than the one that results are reported on; of shapes, "calibration".
         limit: How many questions. POPE, MMMU and ChartQA take them from their parts in turn,
             MMBench takes whole circles, the others take the first.
         folder: Where images that are only bytes are written, once each.
@@ -53,12 +56,12 @@ def load_benchmark(
         raise DataError(f"The limit is {limit}; it must be at least 1.")
     if name in _PUBLIC:
         return _PUBLIC[name].load(data, split, limit, folder)
-    if split is not None:
-        raise DataError(f"{name} has no splits.")
+    if split is not None and (name, split) != ("shapes", "calibration"):
+        raise DataError(f"{name} has no split {split!r}.")
     if name == "shapes":
         if data is not None:
             raise DataError("shapes is generated; it takes no data.")
-        return load_shapes(limit, folder)
+        return load_shapes(limit, folder, CALIBRATION_SEED if split else REPORT_SEED)
     if name != "own":
         raise DataError(f"There is no benchmark {name!r}; use one of {', '.join(BENCHMARKS)}.")
     if data is None:

@@ -25,7 +25,7 @@ class _Line(BaseModel):
     id: _Text | None = None
     question: _Text
     images: _Text | list[_Text] = Field(min_length=1)
-    answers: _Text | list[_Text] = Field(min_length=1)
+    answers: _Text | list[_Text]
     choices: list[_Text] = Field(default=[], max_length=len(ascii_uppercase))
     answer_type: AnswerType | None = None
     group: dict[_Text, _Text] = {}
@@ -35,7 +35,8 @@ def load_question_file(path: Path, limit: int | None, folder: Path) -> Benchmark
     """Read questions from a file.
 
     Args:
-        path: A JSON object on each line: question, images, answers, and optionally choices,
+        path: A JSON object on each line: question, images, answers ([] if unknown, which no score
+            counts), and optionally choices,
             answer_type, id and group. Paths of images are relative to the file's folder.
         limit: How many questions to read from the top; all by default.
         folder: Where images that are only data are written, once each.

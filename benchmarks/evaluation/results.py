@@ -156,6 +156,7 @@ def _answering_text(strategy: str, output: Mapping[str, Any]) -> str:
         return str(outputs[fallback])
     if fallback is not None:  # the raw text of some call
         return str(output["answer"])
-    if strategy.partition(":")[0] == "mai" and output["route"] != "transferred":
+    own = strategy.partition(":")[0]
+    if own in ("mai", "mai_gated") and output["route"] in ("direct", "reasoned"):
         return str(outputs["large_direct"])
     return str(output["calls"][-1]["text"])

@@ -16,11 +16,15 @@ from ...models.attention import Attention
 from ...models.capabilities import SupportsAttention
 from ...models.pairs import Pair
 from ...nodes.call_cache import CallCache
+from ...nodes.gate import Gate
 
 _NAME = re.compile(
     r"(?P<strategy>\w+):sparse(-L(?P<layer>\d+))?-(?P<share>[\d.e-]+?)(-q(?P<query>\d+))?"
     r"(-(?P<keep>[a-z]+))?"
 )
+
+GATED = "mai_gated"
+"""The cascade behind the pair's gate."""
 
 _KEPT_PASSES = 64
 
@@ -158,6 +162,14 @@ def strategy_graph(
     Raises:
         ConfigError: No such strategy, or no model whose attention could be read.
     """
+    if name == GATED:
+        if pair.gate is None:
+            raise ConfigError(f"The strategy {GATED} needs a calibration: name it with --gate.")
+        # Without an audit: a figure must not depend on a coin.
+        gate = Gate(pair.gate, audit_share=0)
+        return create_strategy(
+            "mai", pair.small, pair.large, prompts=prompts, cache=cache, gate=gate
+        )
     variant = Variant.read(name)
     sparse: dict[str, Any] = {}
     if variant.sparse is not None:

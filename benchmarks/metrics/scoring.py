@@ -40,7 +40,8 @@ def check_scoring(benchmark: Benchmark) -> None:
 def score(benchmark: Benchmark, texts: Mapping[str, str]) -> list[Score]:
     """Compute all figures of a benchmark, under every protocol that has them.
 
-    Questions without a text are left out of every figure; texts for other ids are ignored.
+    Questions without a text or a known answer are left out of every figure; texts for other ids are
+    ignored.
 
     Args:
         benchmark: The questions and the metric.
@@ -119,7 +120,9 @@ def _figures(benchmark: Benchmark, texts: Mapping[str, str]) -> dict[tuple[Proto
             graded = figures[protocol, figure] = {
                 one.id: worth
                 for one in benchmark.questions
-                if one.id in texts and (worth := grade(one, texts[one.id])) is not None
+                if one.answers
+                and one.id in texts
+                and (worth := grade(one, texts[one.id])) is not None
             }
             if benchmark.metric == "mmbench" and figure in _IN_CIRCLES:
                 circular = f"circular_{figure}"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from ...nodes.state import Route
 from .. import statistics
@@ -11,7 +11,7 @@ from ..statistics import Estimate
 from .evaluated import Evaluated, Frame, grade, proportion
 from .table import FEW, Cell
 
-ROUTES: tuple[Route, ...] = get_args(Route)
+ROUTES: tuple[Route, ...] = ("direct", "reasoned", "transferred")
 
 REFERENCE = "large_reason"
 

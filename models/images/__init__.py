@@ -4,9 +4,10 @@ Whatever comes in, `load_image` and `block_image` return the image a person woul
 in a process. An image that cannot be used raises `ImageError` with one sentence.
 """
 
-from .decoding import ImageError
+from .decoding import MAX_IMAGES, MAX_RUN_PIXELS, ImageError
 from .loading import (
     DecodedImage,
+    ImageAccess,
     block_image,
     cached_image,
     clear_image_cache,
@@ -18,7 +19,10 @@ from .loading import (
 from .sources import describe
 
 __all__ = [
+    "MAX_IMAGES",
+    "MAX_RUN_PIXELS",
     "DecodedImage",
+    "ImageAccess",
     "ImageError",
     "block_image",
     "cached_image",

@@ -17,6 +17,12 @@ from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
 MAX_PIXELS = 50_000_000
 """Images with more pixels, as a model would be given them, are refused."""
 
+MAX_RUN_PIXELS = 2 * MAX_PIXELS
+"""All images of a question together may have so many."""
+
+MAX_IMAGES = 100
+"""How many images a question may have."""
+
 MAX_SCANS = 64
 """Progressive JPEGs with more scans are refused: common ones have 10, and each goes over the whole
 image."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from cachetools import LRUCache, cached
 from PIL import Image
+from typing_extensions import TypedDict, Unpack
 
 from ...configs.files import write_whole
 from .decoding import MIN_SIDE, ImageError, decode_image
@@ -114,23 +115,32 @@ def _once(_: str, make: Callable[[], DecodedImage]) -> DecodedImage:
     return make()
 
 
-def load_image(
-    reference: str, *, allow_fetch: bool = False, image_root: str | Path | None = None
-) -> DecodedImage:
+class ImageAccess(TypedDict, total=False):
+    """From where images may be read, beside those that are data.
+
+    Attributes:
+        allow_fetch: Whether http(s) URLs of the public internet may be downloaded (20 s and 32 MiB
+            at most).
+        image_root: Only files below this folder may be read; None for any.
+    """
+
+    allow_fetch: bool
+    image_root: str | Path | None
+
+
+def load_image(reference: str, **access: Unpack[ImageAccess]) -> DecodedImage:
     """Load an image; equal bytes are decoded once.
 
     Args:
         reference: A path, a `file:` URL, a data URI, or an http(s) URL.
-        allow_fetch: Whether http(s) URLs of the public internet may be downloaded (20 s and 32 MiB
-            at most).
-        image_root: Only files below this folder may be read; None for any.
+        access: From where it may be read: see `ImageAccess`.
 
     Raises:
         ImageError: There is no such image, or it cannot be used.
     """
     if reference_scheme(reference) == "data":
         return _from_text(reference, decode_data_uri, "The data URI")
-    data = read_reference(reference, allow_fetch=allow_fetch, image_root=image_root)
+    data = read_reference(reference, **access)
     return _from_bytes(data, describe(reference))
 
 
@@ -183,9 +193,7 @@ def image_reference(image: str | Path | bytes | Image.Image, folder: str | Path)
     return str(path)
 
 
-def block_image(
-    block: Mapping[str, Any], *, allow_fetch: bool = False, image_root: str | Path | None = None
-) -> DecodedImage:
+def block_image(block: Mapping[str, Any], **access: Unpack[ImageAccess]) -> DecodedImage:
     """Load the image of a content block, in any form seen in the wild.
 
     LangChain v1 and v0 blocks (url, base64), OpenAI `image_url` (object or plain string) and
@@ -194,8 +202,7 @@ def block_image(
 
     Args:
         block: The block.
-        allow_fetch: Whether http(s) URLs may be downloaded.
-        image_root: Only files below this folder may be read; None for any.
+        access: From where it may be read: see `ImageAccess`.
 
     Raises:
         ImageError: Not an image block, or its image cannot be had or used.
@@ -207,7 +214,7 @@ def block_image(
         return _from_bytes(content, "The image")
     if isinstance(content, _Base64):
         return _from_text(content.text, lambda text: decode_base64(text, "The image block"))
-    return load_image(content, allow_fetch=allow_fetch, image_root=image_root)
+    return load_image(content, **access)
 
 
 def standard_block(

@@ -36,7 +36,7 @@ class _NotFetchedError(Exception):
 
 
 def read_reference(
-    reference: str, *, allow_fetch: bool, image_root: str | Path | None = None
+    reference: str, *, allow_fetch: bool = False, image_root: str | Path | None = None
 ) -> bytes:
     """Read the bytes of an image.
 

@@ -1,1 +1,1 @@
-"""vLLM behind `ChatVLLM` and `mai serve`: engines in this process, and servers as children."""
+"""vLLM behind `ChatVLLM` and `mai serve --models`: engines here, and servers as children."""

@@ -342,7 +342,7 @@ def test_data_is_loaded_without_other_lines(tmp_path, capfd):
         ("pope", {"data": "gone.parquet"}, "There is no file or folder 'gone.parquet'"),
         ("pope", {"limit": 0}, "The limit is 0; it must be at least 1."),
         ("shapes", {"data": "x"}, "shapes is generated; it takes no data."),
-        ("shapes", {"split": "test"}, "shapes has no splits."),
+        ("shapes", {"split": "test"}, "shapes has no split 'test'."),
         ("own", {}, "Questions of one's own need a file: give it as data."),
         ("pope", {"data": "nobody/nothing"}, "The data set 'nobody/nothing', split 'test', cannot"),
     ],

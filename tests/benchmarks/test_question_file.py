@@ -77,7 +77,6 @@ def test_questions_of_ones_own(write, tmp_path):
         ({**PLAIN, "anwsers": "3"}, "unknown key 'anwsers'; a question has id, question, images"),
         ({"question": "What?", "images": "a.png"}, "the key 'answers' is missing."),
         ({**PLAIN, "answers": 3}, "'answers': Input should be a valid string (it is 3)."),
-        ({**PLAIN, "answers": []}, "'answers': "),
         ({**PLAIN, "question": "  "}, "'question': String should have at least 1 character"),
         ({**PLAIN, "answer_type": "colour"}, "'answer_type': Input should be 'yes_no', 'choice'"),
         ({**PLAIN, "images": ["b.png"]}, "'images': there is no file "),

@@ -331,7 +331,7 @@ def test_a_chat_model_and_a_tool_select_too():
     tool = create_vision_tool(made("sparse")[2])
     call = {"name": tool.name, "args": QUESTION, "id": "1", "type": "tool_call"}
     artifact = tool.invoke(call).artifact
-    assert (len(selections(artifact)), artifact["confidence"]) == (1, "medium")
+    assert (len(selections(artifact)), artifact["route"]) == (1, "transferred")
 
 
 @pytest.mark.parametrize(

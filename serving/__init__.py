@@ -1,0 +1,1 @@
+"""The cascade behind an endpoint that speaks OpenAI's chat completions."""

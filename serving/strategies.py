@@ -1,0 +1,208 @@
+"""A pair's strategies and its two models, by the names that requests use."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, cast
+
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
+from langsmith import trace
+from PIL import Image
+
+from ..configs import ConfigError, PromptsConfig
+from ..graph import STRATEGIES, create_strategy
+from ..graph.build import MAIGraph
+from ..graph.strategies import TRANSFER_STRATEGIES, unavailable
+from ..models.errors import ModelError
+from ..models.images import ImageError, block_image
+from ..models.pairs import Pair
+from ..nodes.settings import MAIContext
+from ..nodes.state import MAIError, MAIInputError, ModelCall
+from .metrics import ROLES, Metrics
+from .protocol import ChatRequest, Completion, RequestError
+
+Emit = Callable[[dict[str, str]], object]
+"""Takes the next part of an answer, as the `delta` of a stream."""
+
+_REASONING = {"explain", "reason"}
+_FAILED_CALL = re.compile(r"The (small|large) model's (\w+) call failed: ")
+
+
+class Strategies:
+    """Answers requests by what they name as their `model`; `names` are those that they may."""
+
+    def __init__(
+        self, pair: Pair, metrics: Metrics, *, timeout: float, allow_fetch: bool = False
+    ) -> None:
+        """Take a pair, where its calls are counted, and how many seconds each of them may take."""
+        self._pair = pair
+        self._metrics = metrics
+        self._timeout = timeout
+        self._allow_fetch = allow_fetch
+        self._graph = lru_cache(maxsize=64)(self._build)
+        there = [name for name in STRATEGIES if not unavailable(name, pair.small, pair.large)]
+        self.names = [*reversed(there), *ROLES]  # the cascade first
+
+    def check(self, chat: ChatRequest) -> None:
+        """Refuse what this pair cannot do.
+
+        Raises:
+            RequestError: With what to change.
+        """
+        if chat.model not in self.names:
+            words = f"There is no model {chat.model!r:.80}; use one of {', '.join(self.names)}."
+            raise RequestError(words, 404, param="model", code="model_not_found")
+        if chat.model in ROLES and chat.mai.model_fields_set:
+            words = f"{chat.model} is a model alone: it has no settings of the cascade."
+            raise RequestError(words, param="mai")
+        if chat.mai.transfer and chat.model not in TRANSFER_STRATEGIES:
+            raise RequestError(f"{chat.model} transfers no reasoning.", param="mai.transfer")
+        if chat.model == "speculative" and chat.temperature:
+            raise RequestError("speculative decodes at temperature 0.", param="temperature")
+        for url in (url for message in chat.messages for url in message.image_urls):
+            scheme = url[:8].partition(":")[0].lower()
+            if scheme != "data" and not (self._allow_fetch and scheme in {"http", "https"}):
+                words = "Send images as data URIs (data:image/png;base64,...)"
+                also = ", or as http(s) URLs" if self._allow_fetch else "; none is fetched here"
+                raise RequestError(f"{words}{also}.", param="messages")
+
+    async def complete(self, chat: ChatRequest, emit: Emit | None = None) -> Completion:
+        """Answer a request that was checked.
+
+        Args:
+            chat: The request.
+            emit: Called with each part of the answer as it comes; None if nobody watches.
+
+        Raises:
+            RequestError: The input cannot be answered, or no model answers.
+        """
+        answer = self._alone if chat.model in ROLES else self._together
+        try:
+            # A run's metadata are sent when it begins; what is known at the end needs one around.
+            with trace("chat.completions", metadata={"model": chat.model}) as run:
+                done = await answer(chat, emit)
+                if done.mai:
+                    run.add_metadata({name: done.mai[name] for name in ("route", "confidence")})
+        except (MAIInputError, ImageError, ConfigError) as error:
+            raise RequestError(str(error)) from error
+        except ContextOverflowError as error:
+            raise RequestError(str(error), code="context_length_exceeded") from error
+        except (MAIError, ModelError, TimeoutError) as error:
+            words = str(error) or f"The {chat.model} model took more than {self._timeout:g} s."
+            for role, style in _FAILED_CALL.findall(words) or [(chat.model, "alone")]:
+                self._metrics.failed(role, style, words)
+            late = isinstance(error, TimeoutError)
+            raise RequestError(words, 504 if late else 502) from error
+        return done
+
+    async def probe(self, role: str) -> None:
+        """Have a model read an image and generate a token, so that it is known to answer."""
+        image = block_image({"image": Image.new("RGB", (64, 64))}).block
+        prompt = HumanMessage([image, {"type": "text", "text": "What is it?"}])
+        try:
+            async with asyncio.timeout(self._timeout):
+                await getattr(self._pair, role).ainvoke([prompt], max_tokens=1)
+        except Exception as error:  # noqa: BLE001  whatever it is, the model does not answer
+            self._metrics.note(role, " ".join(str(error).split()) or repr(error))
+        else:
+            self._metrics.note(role)
+
+    async def _together(self, chat: ChatRequest, emit: Emit | None) -> Completion:
+        context, messages = chat.split()
+        limits = chat.max_tokens, chat.max_completion_tokens
+        sparse = chat.mai.transfer == "sparse"
+        graph = self._graph(chat.model, context, *limits, chat.temperature, chat.seed, sparse)
+        asked = chat.mai.model_dump(include={"choices", "answer_type"}, exclude_none=True)
+        timeout = min(chat.mai.timeout or self._timeout, self._timeout)
+        result: dict[str, Any] = {}
+        async for mode, event in graph.astream(
+            cast("Any", asked | {"messages": messages}),
+            context=MAIContext(timeout=timeout),
+            stream_mode=["messages", "values"] if emit else ["values"],
+        ):
+            if mode == "values":
+                result = cast("dict[str, Any]", event)
+            elif emit:
+                token, metadata = cast("tuple[BaseMessage, dict[str, Any]]", event)
+                if metadata.get("mai_style") in _REASONING and token.text:
+                    emit({"reasoning_content": str(token.text)})
+        calls: list[ModelCall] = result["calls"]
+        self._metrics.answered(chat.model, result["route"], result["fallback"], calls)
+        answer = _cut(result["answer"], chat.stop or [])
+        if emit:
+            emit({"content": answer})
+        thoughts = [call for call in calls if call["style"] in _REASONING]
+        told = {name: result.get(name) for name in ("value", "route", "fallback", "confidence")}
+        return Completion(
+            content=answer,
+            reasoning="\n\n".join(call["text"] for call in thoughts),
+            finish_reason="length" if calls[-1]["finish_reason"] == "length" else "stop",
+            usage=result["messages"][-1].usage_metadata,
+            reasoning_tokens=sum(call["output_tokens"] or 0 for call in thoughts),
+            mai={"answer": result["answer"], **told, "calls": calls},
+        )
+
+    async def _alone(self, chat: ChatRequest, emit: Emit | None) -> Completion:
+        limits = [limit for limit in (chat.max_tokens, chat.max_completion_tokens) if limit]
+        settings = chat.model_dump(include={"temperature", "seed", "stop"}, exclude_none=True)
+        settings |= {"max_tokens": min(limits)} if limits else {}
+        messages = [message.as_langchain() for message in chat.messages]
+        message = AIMessageChunk(content="")
+        async with asyncio.timeout(self._timeout):
+            async for chunk in getattr(self._pair, chat.model).astream(messages, **settings):
+                message += chunk
+                if emit and chunk.text:
+                    emit({"content": str(chunk.text)})
+        self._metrics.answered(chat.model, "", None, [])
+        if usage := message.usage_metadata:
+            cached = usage.get("input_token_details", {}).get("cache_read")
+            self._metrics.count_tokens(chat.model, usage, cached)
+        cut = message.response_metadata.get("finish_reason") == "length"
+        text = str(message.text)
+        return Completion(text, finish_reason="length" if cut else "stop", usage=usage)
+
+    def _build(
+        self,
+        strategy: str,
+        context: str,
+        max_tokens: int | None,
+        max_completion_tokens: int | None,
+        temperature: float | None,
+        seed: int | None,
+        sparse: bool,
+    ) -> MAIGraph:
+        pair, limits = self._pair, (max_tokens, max_completion_tokens)
+        drawing = {"temperature": temperature, "seed": seed}
+        drawing = {name: value for name, value in drawing.items() if value is not None}
+        models = (pair.small, pair.large)
+        return create_strategy(
+            strategy,
+            *(model.bind(**drawing) if drawing else model for model in models),
+            prompts=_prompts(pair.prompts, context, *limits),
+            transfer=pair.sparse if sparse else "full",
+            selector=pair.selector,
+            timeout=self._timeout,
+            allow_fetch=self._allow_fetch,
+        )
+
+
+def _prompts(
+    prompts: PromptsConfig, context: str, max_tokens: int | None, max_completion_tokens: int | None
+) -> PromptsConfig:
+    """Return prompts with a request's context and limits."""
+    changed: dict[str, Any] = {}
+    if context:
+        changed["system"] = "\n\n".join(text for text in (prompts.system, context) if text)
+    for name in ("direct", "explain", "reason", "transfer"):
+        style = getattr(prompts, name)
+        limits = style.max_tokens, max_completion_tokens, name not in _REASONING and max_tokens
+        fewest = min(limit for limit in limits if limit)
+        changed[name] = style.model_copy(update={"max_tokens": fewest})
+    return prompts.model_copy(update=changed)
+
+
+def _cut(text: str, stops: list[str]) -> str:
+    """Return the text before the first of some strings."""
+    return min((text.partition(stop)[0] for stop in stops if stop), key=len, default=text)
