@@ -1,5 +1,7 @@
 """Tables as people see them: nothing is cut, and intervals stand where there is space."""
 
+import itertools
+
 from langgraph_mai.benchmarks.report.table import Table
 from langgraph_mai.benchmarks.statistics import Estimate
 from langgraph_mai.tools.rendering import show_tables
@@ -23,7 +25,7 @@ def test_intervals_are_beside_their_values_or_below_them(capsys, monkeypatch):
     show_tables([table(12)])
     lines = capsys.readouterr().out.splitlines()
     values, intervals = next(
-        pair for pair in zip(lines, lines[1:], strict=False) if "small_direct" in pair[0]
+        pair for pair in itertools.pairwise(lines) if "small_direct" in pair[0]
     )
     assert values.split() == ["small_direct", *["76.0"] * 12]
     assert intervals.split() == ["(72.1", "to", "79.5)"] * 12
