@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Route,
     )
     from .nodes.verification import Judge
+    from .tools.vision_middleware import VisionMiddleware as VisionMiddleware
     from .tools.vision_tool import create_vision_tool
 
 __version__ = "0.2.0"
@@ -60,6 +61,7 @@ _HOME = {
     "MAIState": "nodes.state",
     "ModelCall": "nodes.state",
     "Route": "nodes.state",
+    "VisionMiddleware": "tools.vision_middleware",  # not in __all__: it needs an extra
     "create_vision_tool": "tools.vision_tool",
 }
 

@@ -1,4 +1,4 @@
-"""Two questions on one thread: the conversation is remembered, and each run starts afresh."""
+"""Two questions about one image on one thread: the image is sent once."""
 
 import sys
 from pathlib import Path
@@ -13,10 +13,11 @@ mai = create_mai(pair.small, pair.large, prompts=pair.prompts, checkpointer=InMe
 thread = {"configurable": {"thread_id": "1"}}
 
 pictures = sys.argv[1:] or [str(Path(__file__).parents[1] / "demo" / "pictures" / "shapes.png")]
-for question in ("Is there a red circle?", "How many circles are there?"):
-    images = [{"type": "image_url", "image_url": {"url": path}} for path in pictures]
-    message = HumanMessage([*images, {"type": "text", "text": question}])
-    result = mai.invoke({"messages": [message]}, thread)
+images = [{"type": "image_url", "image_url": {"url": path}} for path in pictures]
+first = HumanMessage([*images, {"type": "text", "text": "Is there a red circle?"}])
+mai.invoke({"messages": [first]}, thread)
+# A question without an image is about the latest images of the conversation.
+result = mai.invoke({"messages": [HumanMessage("How many circles are there?")]}, thread)
 
 for message in result["messages"]:
     print(f"{message.type}: {message.text}")

@@ -51,6 +51,8 @@ def create_mai(
     timeout: float | None = None,
     allow_fetch: bool = False,
     image_root: str | Path | None = None,
+    require_images: bool = True,
+    stream_tokens: bool = True,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: CallCache | None = None,
@@ -81,8 +83,10 @@ def create_mai(
             the small model. A run's context can ask for sparse transfer too, so it may be given
             with any `transfer`.
         review: Human review where the answers still differ after the reasoning: the run is
-            interrupted, and resumed with the answer (`Command(resume="4")`) or with an empty text
-            to continue with the transfer. It needs a checkpointer, here or in a parent.
+            interrupted with LangChain's human-in-the-loop request, and resumed with a decision
+            (`Command(resume={"decisions": [{"type": "approve"}]})`), with the answer
+            (`Command(resume="4")`), or with an empty text to continue with the transfer. It needs
+            a checkpointer, here or in a parent.
         gate: The file of `mai calibrate`, or a `Gate` with a file for its audit. The small model
             answers first; where its answer is probable enough, it stands (route "confident") and
             the large model is not called. For another cascade than the calibrated one, the gate is
@@ -91,6 +95,11 @@ def create_mai(
         allow_fetch: Whether http(s) images of the public internet may be fetched.
         image_root: Only image files below this folder may be read, whoever names them; None for
             any, which suits questions of one's own program. Whoever serves the graph sets it.
+        require_images: Whether a question without an image is refused with a `MAIInputError`. If
+            not, the models answer from the text, and `images` of each call says 0.
+        stream_tokens: Whether `stream_mode="messages"` shows what the models generate, named
+            "small" and "large", besides the answer. Chat pages show it as messages that vanish
+            when the answer comes.
         checkpointer: As for any graph; None inherits a parent graph's.
         store: As for any graph.
         cache: Stores model calls; an equal one (same model, prompt, images and settings) is not
@@ -121,12 +130,12 @@ def create_mai(
 
     small_agent = agent_node("small_agent", agents["small"], "direct", cache)
     graph = new_graph()
-    add(graph, prepare(access, option.check_settings))
+    add(graph, prepare(access, option.check_settings, require_images=require_images))
     add(graph, gated_node(small_agent, gate) if gate and gated else small_agent)
     add(graph, agent_node("large_agent", agents["large"], "direct", cache))
     add(graph, verification("direct", verifier, cache))
     add(graph, agent_node("small_reasoning", agents["small"], "reason", cache))
-    add(graph, verification("reasoning", verifier, cache))
+    add(graph, verification("reasoning", verifier, cache, reviewed=review))
     add(graph, reasoning_transfer("small", option, cache))
     add(graph, respond(name, gate))
 
@@ -148,7 +157,8 @@ def create_mai(
         graph.add_conditional_edges("reasoning_verification", after_reasoning_verification)
     graph.add_edge("reasoning_transfer", "respond")
     graph.add_edge("respond", END)
-    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+    compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    return compiled if stream_tokens else compiled.with_config(tags=["nostream"])
 
 
 def new_graph() -> StateGraph[RunState, MAIContext, MAIInput, MAIOutput]:

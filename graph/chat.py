@@ -197,8 +197,9 @@ class ChatMAI(BaseChatModel):
                 "or make it without `review`."
             )
         message: AIMessage = result["messages"][-1]
+        given = message.response_metadata
         metadata = {
-            **message.response_metadata,
+            **{key: given[key] for key in ("route", "fallback", "confidence", "images")},
             "calls": result["calls"],
             "model_name": self.model,
             "finish_reason": "stop",

@@ -67,6 +67,7 @@ class StrategyOptions(TypedDict, total=False):
     timeout: float | None
     allow_fetch: bool
     image_root: str | Path | None
+    require_images: bool
     checkpointer: Checkpointer
     store: BaseStore | None
     cache: CallCache | None
@@ -113,7 +114,11 @@ def create_strategy(
         transfer, selector, reader=agents[reader], small=agents["small"]
     )
     nodes = [
-        prepare(access, option.check_settings if option else None),
+        prepare(
+            access,
+            option.check_settings if option else None,
+            require_images=options.get("require_images", True),
+        ),
         _reader(name, source, agents, cache),
     ]
     if option and source:

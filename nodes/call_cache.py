@@ -44,6 +44,15 @@ _SAMPLE_BYTES = 64 << 10
 _LOCK_SECONDS = 60.0
 
 
+def stored_value(text: Any) -> Value | None:
+    """Read a stored value; None for one that is damaged, or written by somebody else."""
+    try:
+        value = json.loads(text)
+    except (RecursionError, TypeError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 class CallCache:
     """A store of model calls; several threads and processes may use one file.
 
@@ -92,8 +101,16 @@ class CallCache:
         """Return what is stored under a key, or None."""
         with self._lock:
             row = self._database.execute("SELECT value FROM calls WHERE key = ?", [key]).fetchone()
-        value: Value | None = json.loads(row[0]) if row else None
-        return value
+        if row and (value := stored_value(row[0])) is not None:
+            return value
+        if row:
+            self.discard(key)
+        return None
+
+    def discard(self, key: str) -> None:
+        """Remove a call that cannot be used, so that it is made again."""
+        with self._lock:
+            self._database.execute("DELETE FROM calls WHERE key = ?", [key])
 
     def put(self, key: str, value: Value) -> None:
         """Store a value; the first one of a key stays."""

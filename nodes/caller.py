@@ -15,9 +15,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables import (
     Runnable,
     RunnableBinding,
@@ -25,10 +27,11 @@ from langchain_core.runnables import (
     RunnableWithFallbacks,
 )
 from langchain_core.runnables.base import RunnableBindingBase
-from langgraph.config import get_stream_writer
+from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from langgraph.types import RetryPolicy
+from pydantic import TypeAdapter
 from typing_extensions import override
 
 from ..models.attention import Attention
@@ -56,6 +59,10 @@ _LIMITS = {
     "model_length",
     "model_context_window_exceeded",
 }
+
+_THOUGHTS = ("reasoning", "thinking", "reasoning_content")
+
+_FILTERS = {"content_filter", "content_filtered", "refusal", "safety", "guardrail_intervened"}
 
 _OVERLOADED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
@@ -90,6 +97,7 @@ class Reply:
         error: Why the call failed.
         too_long: Set if it failed because the prompt was longer than the model's context.
         cached: Whether it came from a `CallCache`.
+        reasoning: What the model thought in a channel of its own.
         logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
             gives none.
     """
@@ -105,24 +113,36 @@ class Reply:
     error: str | None = None
     too_long: TooLong | None = None
     cached: bool = False
+    reasoning: str = ""
     logprobs: list[list[Any]] | None = None
 
     @classmethod
     def read(cls, message: AIMessage, seconds: float) -> "Reply":
-        """Read a model's message."""
+        """Read a model's message.
+
+        Raises:
+            ModelError: There is no answer, because the model refused or a filter took it away.
+        """
         usage: Mapping[str, Any] = message.usage_metadata or {}
-        metadata = message.response_metadata
+        metadata, text = message.response_metadata, str(message.text)
+        finish_reason = _finish_reason(metadata)
+        if not text.strip() and (refusal := _refusal(message, finish_reason)):
+            raise ModelError(f"the model gave no answer ({refusal})")
         return cls(
             seconds,
-            str(message.text),
+            text,
             usage.get("input_tokens"),
             usage.get("output_tokens"),
             usage.get("input_token_details", {}).get("cache_read"),
-            _finish_reason(metadata),
+            finish_reason,
             metadata.get("drafted_tokens"),
             metadata.get("accepted_tokens"),
+            reasoning=_reasoning(message),
             logprobs=read_logprobs(metadata),
         )
+
+
+_REPLY = TypeAdapter(Reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +226,7 @@ class Caller:
             request,
             partial(self._call, request),
             asdict,
-            lambda stored: Reply(**(stored | {"cached": True})),
+            lambda stored: _REPLY.validate_python({**stored, "cached": True}),
         )
 
     async def attention(self, request: AttentionPass) -> Attention:
@@ -242,7 +262,14 @@ class Caller:
             value, hit = await self.cache.acall(key, make_packed)
         else:
             value, hit = self.cache.call(key, lambda: finish(make_packed()))
-        return unpack(value) if hit else made[0]
+        if not hit:
+            return made[0]
+        try:
+            return unpack(value)
+        except (KeyError, TypeError, ValueError):  # damaged, or not ours: the call is made again
+            self.cache.discard(key)
+            await self.run(self.cache.put, key, await make_packed())
+            return made[0]
 
     async def _call(self, request: Request) -> Reply:
         start = time.perf_counter()
@@ -255,11 +282,14 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        if not all(getattr(one, "loaded", True) for one in chat_models(model)):
+            emit({"event": "loading", "role": request.role})
         # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
         if request.style in {"direct", "transfer"} and _supports_logprobs(model):
             settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         config: RunnableConfig = {
             **self.config,
+            "callbacks": _named_by(request.role, self.config.get("callbacks")),
             "tags": [*(self.config.get("tags") or ()), f"mai:{request.role}"],
             "metadata": {
                 **(self.config.get("metadata") or {}),
@@ -349,9 +379,44 @@ class Node(Runnable[RunState, Update]):
         return await self.steps(input, Caller(config or {}, self.cache, in_loop=True))
 
 
+class _Namer(BaseCallbackHandler):
+    """Names what a model generates by its role, for whoever watches its tokens."""
+
+    run_inline = True  # with the handlers that pass tokens on, and before them
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    @override
+    def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:
+        if isinstance(chunk, ChatGenerationChunk):
+            chunk.message.name = self.role
+
+    @override
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        for generation in response.generations[0]:
+            if isinstance(generation, ChatGeneration):
+                generation.message.name = self.role
+
+
+def _named_by(role: Role, callbacks: Any) -> Any:
+    """Return callbacks of which the first names messages by the role."""
+    namer = _Namer(role)
+    if not isinstance(callbacks, BaseCallbackManager):
+        return [namer, *(callbacks or [])]
+    named = callbacks.copy()
+    named.handlers.insert(0, namer)
+    named.inheritable_handlers.insert(0, namer)
+    return named
+
+
 def emit(event: dict[str, Any]) -> None:
-    """Send an event to whoever watches the run with `stream_mode="custom"`."""
-    get_stream_writer()(event)
+    """Send an event to whoever watches the run with `stream_mode="custom"`.
+
+    Inside a tool, it holds the call's `tool_call_id`.
+    """
+    called = (get_config().get("metadata") or {}).get("tool_call_id")
+    get_stream_writer()({**event, "tool_call_id": called} if called else event)
 
 
 def one_line(error: object) -> str:
@@ -475,6 +540,36 @@ def _within(seconds: float, work: Callable[[], _Result]) -> _Result:
     # streamed tokens would be lost.
     threading.Thread(target=copy_context().run, args=(run_work,), daemon=True).start()
     return result.result(timeout=seconds)
+
+
+def _reasoning(message: AIMessage) -> str:
+    """Return what a model thought, from the places where packages put it."""
+    thoughts = [
+        one
+        for block in (message.content if isinstance(message.content, list) else ())
+        if isinstance(block, dict) and block.get("type") in _THOUGHTS
+        for one in _thoughts(block)
+    ]
+    kept = message.additional_kwargs
+    return "\n".join(thoughts) or str(kept.get("reasoning_content") or kept.get("reasoning") or "")
+
+
+def _thoughts(block: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a block: of LangChain, Anthropic, Bedrock, or a summary of OpenAI."""
+    if isinstance(summary := block.get("summary"), list):
+        return [str(part.get("text", "")) for part in summary if isinstance(part, Mapping)]
+    found = next((block[key] for key in (*_THOUGHTS, "text") if block.get(key)), "")
+    text = found.get("text", "") if isinstance(found, Mapping) else found
+    return [str(text)] if text else []
+
+
+def _refusal(message: AIMessage, finish_reason: str | None) -> str | None:
+    """Return why a model gives no answer, if it says that it will not."""
+    blocks = message.content if isinstance(message.content, list) else ()
+    said = [block.get("refusal") for block in blocks if isinstance(block, dict)]
+    said.append(message.additional_kwargs.get("refusal"))
+    filtered = str(finish_reason).lower() in _FILTERS
+    return next((str(one) for one in said if one), finish_reason if filtered else None)
 
 
 def _finish_reason(metadata: Mapping[str, Any]) -> str | None:

@@ -30,6 +30,9 @@ PromptStyle = Literal["direct", "explain", "reason", "transfer"]
 ReadingStyle = Literal["direct", "explain", "reason"]
 """Those without a transferred reasoning."""
 
+_LONG_ANSWER = 300
+"""From so many characters on, a direct answer that is cut is one that thinks first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -150,21 +153,25 @@ def agent_request(
 
 def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     """Return a call's record; the output is parsed here, once, to a typed value."""
-    cut = None
+    cut: Literal["length", "loop"] | None = None
     text = reply.text
-    if style in {"explain", "reason"} and text:
+    if style in {"explain", "reason"} or len(text) > _LONG_ANSWER:
         reasoning = cut_reasoning(text, reply.finish_reason)
         cut = reasoning.cut
         # Unfinished thoughts name many values: only what is called the answer is read.
         if cut:
             called = re.search(r"\banswer\W{0,4}(:|is\b)", reasoning.text, re.IGNORECASE)
             text = reasoning.text if called else ""
+    elif style != "judge" and reply.finish_reason == "length":
+        cut = "length"
     answer = parse(text, task["answer_type"], task["choices"], task["question"])
     read = answer.value is not None
     call: ModelCall = {
         "role": role,
         "style": style,
         "text": reply.text,
+        "reasoning": reply.reasoning,
+        "images": 0 if style == "judge" else len(task["images"]),
         "answer": answer.shown if read else None,
         "value": plain_value(answer),
         "unit": answer.unit if read else "",
@@ -189,16 +196,31 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     return call
 
 
+def whole_reasoning(call: ModelCall) -> str:
+    """Return what a call thought and wrote, as it is transferred and shown."""
+    return "\n".join(part for part in (call["reasoning"].strip(), call["text"]) if part)
+
+
 def plain_value(answer: Answer) -> Value:
     """Return an answer's value as plain data."""
     return list(answer.value) if isinstance(answer.value, tuple) else answer.value
 
 
-def read_answer(call: ModelCall) -> Answer:
-    """Return the answer of a call; nothing is parsed again."""
-    value = call["value"]
-    value = tuple(value) if isinstance(value, list) else value
-    return Answer(kind=call["kind"], value=value, text=call["answer"] or "", unit=call["unit"])
+def read_answer(call: ModelCall, task: Task | None = None) -> Answer:
+    """Return the answer of a call; parsed again only if a person has changed it in the state.
+
+    Args:
+        call: The call.
+        task: The question, where the answer may have been changed.
+    """
+    shown, value = call["answer"] or "", call["value"]
+    kept = tuple(value) if isinstance(value, list) else value
+    answer = Answer(kind=call["kind"], value=kept, text=shown, unit=call["unit"])
+    typed = isinstance(kept, bool | float) or call["kind"] == "choice"
+    as_read = kept is not None and answer.shown == shown and (typed or shown in call["text"])
+    if task is None or not shown or as_read:
+        return answer
+    return parse(shown, call["kind"], task["choices"], task["question"])
 
 
 def accept_rate(calls: Iterable[ModelCall]) -> float | None:

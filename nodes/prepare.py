@@ -6,10 +6,11 @@ there, and answer the next question.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast, get_args
+from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import get_runtime
 from PIL import Image
 from typing_extensions import Unpack
@@ -25,10 +26,17 @@ from ..models.images import (
     cached_image,
     describe,
     image_reference,
-    is_image_block,
     load_image,
 )
 from .caller import Caller, Node, Update
+from .conversation import (
+    ShownImage,
+    later_images,
+    latest_images,
+    question_turn,
+    turn_images,
+    turn_text,
+)
 from .prompts import LETTERS
 from .settings import read_context
 from .state import (
@@ -39,6 +47,9 @@ from .state import (
     Task,
 )
 
+NS_SEP = "|"
+"""What LangGraph puts between the names of nested graphs' nodes."""
+
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
     *("direct_verdict", "reasoning_verdict", "review"),
@@ -48,13 +59,17 @@ _WRITTEN: tuple[str, ...] = (
 
 
 def prepare(
-    access: ImageAccess, check_settings: Callable[[dict[str, Any]], None] | None = None
+    access: ImageAccess,
+    check_settings: Callable[[dict[str, Any]], None] | None = None,
+    *,
+    require_images: bool = True,
 ) -> Node:
     """Make the node. It also reads the run's context, and puts its settings into the task.
 
     Args:
         access: From where images may be read.
         check_settings: Raises `MAIInputError` for settings that the graph cannot follow.
+        require_images: Whether a question without an image is refused.
     """
 
     async def steps(state: RunState, caller: Caller) -> Update:
@@ -64,22 +79,34 @@ def prepare(
         settings = context.settings()
         if check_settings:
             check_settings(settings)
-        task, data = await caller.run(_read, state, access)
+        place = caller.config.get("configurable", {}).get("checkpoint_ns", "")
+        nested = NS_SEP in place  # below a node of a parent graph
+        task, data = await caller.run(_read, state, access, nested)
+        if require_images and not task["images"]:
+            raise MAIInputError(
+                "There is no image in this conversation: send one with the question, as `images` "
+                "(paths, URLs or data URIs) or inside a message. Only a graph made with "
+                "`require_images=False` answers without."
+            )
         if settings:
             task["settings"] = settings
-        written = {key: None for key in _WRITTEN if state.get(key) is not None}
-        return {**written, "task": task, **({"image_data": data} if data else {})}
+        written: Update = {key: None for key in _WRITTEN if state.get(key) is not None}
+        if data:
+            written["image_data"] = data
+        if (asked := state.get("question")) is not None:
+            # A thread's history holds it too; as a dict, for a stream of messages to leave it out.
+            written["messages"] = [{"role": "user", "content": asked, "id": str(uuid4())}]
+        return {**written, "task": task}
 
     # It reads input alone, and checks that itself.
     return Node("prepare", steps, check=lambda _: None)
 
 
 def read_task(state: RunState, **access: Unpack[ImageAccess]) -> Task:
-    """Read the question from `question` and `images` or from the last human message.
+    """Read the question and its images, from `question` and `images` or from the messages.
 
-    A `question` goes before the messages, and `images` before the images of the message. Without
-    `images`, those of the last message count too if it is a human one (sent together with the
-    question); a message further back belongs to an earlier turn.
+    A `question` goes before what a person's last messages ask, and `images` before those in
+    messages. A question without images of its own is about the latest ones of the conversation.
 
     Raises:
         MAIInputError: No question, or something about the input that a person must change.
@@ -105,12 +132,17 @@ def read_images(task: Task, state: RunState, access: ImageAccess) -> list[Decode
     return [image for image, _ in _within_limits(found)]
 
 
-def _read(state: RunState, access: ImageAccess) -> tuple[Task, dict[str, str]]:
+def _read(
+    state: RunState, access: ImageAccess, nested: bool = False
+) -> tuple[Task, dict[str, str]]:
     """Return the task, and the images that came as data, by digest."""
-    message = _human_message(state)
-    question = _question(state, message)
-    references, data = _images(state, message, access)
+    messages = list(state.get("messages") or [])
+    given: Any = state.get("question")
+    # Beside a `question`, a person's last message is sent along, and earlier ones are history.
+    turn = question_turn(messages if given is None else messages[-1:])
+    question = _question(given, turn)
     question, choices, answer_type = _choices_and_type(state, question)
+    references, data = _images(state, turn, access, nested)
     task: Task = {
         "question": question,
         "images": references,
@@ -120,75 +152,48 @@ def _read(state: RunState, access: ImageAccess) -> tuple[Task, dict[str, str]]:
     return task, data
 
 
-def _human_message(state: RunState) -> HumanMessage | None:
-    messages: list[BaseMessage] = list(state.get("messages") or [])
-    if state.get("question") is not None:
-        messages = messages[-1:]
-    return next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)
-
-
-def _question(state: RunState, message: HumanMessage | None) -> str:
-    given: Any = state.get("question")
+def _question(given: Any, turn: Sequence[BaseMessage]) -> str:
     if given is not None and not isinstance(given, str):
         raise MAIInputError(f"`question` must be a text, not {_kind(given)}.")
-    question = given if given is not None else _message_text(message) if message else None
-    if question is None:
+    text = turn_text(turn)  # refuses what is neither image nor text
+    if given is None and not turn:
         raise MAIInputError(
             "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
             "message; a parent graph passes only the keys that it declares by these names."
         )
-    if not question.strip():
+    question = (text if given is None else given).strip()
+    if not question:
         raise MAIInputError("The question is empty: write what is to be answered.")
-    return question.strip()
-
-
-def _message_text(message: HumanMessage) -> str:
-    """Return the texts of a message; two that touch are parted by a line break.
-
-    Raises:
-        MAIInputError: The message holds something that no agent would see: a video, a document.
-    """
-    if isinstance(message.content, str):
-        return message.content
-    question = ""
-    for block in message.content:
-        text = _block_text(block)
-        touching = question and text and not (question[-1].isspace() or text[0].isspace())
-        question += "\n" + text if touching else text
     return question
 
 
-def _block_text(block: Any) -> str:
-    """Return a block's text, empty for an image."""
-    if isinstance(block, str):
-        return block
-    if is_image_block(block):
-        return ""
-    if isinstance(block, Mapping):
-        kind = block.get("type")
-        text = block.get("text")
-        # input_text: OpenAI's Responses API; no type: Bedrock.
-        if kind in ("text", "input_text", None) and isinstance(text, str):
-            return text
-        if kind == "non_standard":
-            return _block_text(block.get("value"))
-        named = " ".join(str(part) for part in (kind, block.get("mime_type")) if part)
-        named = (named or ", ".join(map(str, block)) or "empty")[:100]
-    else:
-        named = type(block).__name__
-    raise MAIInputError(
-        f"The message holds a block that cannot be asked about ({named}); give text and images."
-    )
-
-
 def _images(
-    state: RunState, message: HumanMessage | None, access: ImageAccess
+    state: RunState, turn: Sequence[BaseMessage], access: ImageAccess, nested: bool
 ) -> tuple[list[ImageReference], dict[str, str]]:
+    """Return the images that a question is about: its own, or the latest of the conversation.
+
+    `images` go before those of messages. In a parent graph they may be what an earlier run was
+    given: there, those of the question's message and those sent since go before them.
+    """
+    messages = list(state.get("messages") or [])
+    rows: Any = state.get("images")
+    given = _filled(rows if isinstance(rows, list | tuple) else [rows])
+    own = turn_images(turn)
+    if not given or (nested and own):
+        return _references(_shown(own or latest_images(messages), access))
+    references, data = _references(_given_image(image, access) for image in given)
+    later = later_images(messages, [one["reference"] for one in references]) if nested else []
+    return _references(_shown(later, access)) if later else (references, data)
+
+
+def _references(
+    images: Iterable[tuple[DecodedImage, str | None]],
+) -> tuple[list[ImageReference], dict[str, str]]:
+    """Name each image by where it is read again, or by its content; return that of the latter."""
     data: dict[str, str] = {}
     references: list[ImageReference] = []
-    given = _given_images(state.get("images"), message, access)
     try:
-        for decoded, reference in _within_limits(given):
+        for decoded, reference in _within_limits(images):
             if reference is None:
                 data[decoded.digest] = decoded.base64
             named = reference or f"input:{decoded.digest}"
@@ -219,20 +224,11 @@ def _within_limits(
         yield decoded, reference
 
 
-def _given_images(
-    images: Any, message: HumanMessage | None, access: ImageAccess
+def _shown(
+    images: Iterable[ShownImage], access: ImageAccess
 ) -> Iterator[tuple[DecodedImage, str | None]]:
-    """Yield each image, with where it is read again; None for one that is data."""
-    if images is None or (isinstance(images, list | tuple) and not images):
-        if message:
-            _message_text(message)  # refuses what is neither image nor text
-            for index, block in enumerate(message.content):
-                if is_image_block(block):
-                    decoded = _encoded(block_image(cast("Any", block), **access))
-                    yield decoded, f"message:{message.id}/{index}"
-        return
-    for image in images if isinstance(images, list | tuple) else [images]:
-        yield _given_image(image, access)
+    for image in images:
+        yield _encoded(block_image(image.block, **access)), image.reference
 
 
 def _given_image(image: Any, access: ImageAccess) -> tuple[DecodedImage, str | None]:
@@ -302,9 +298,10 @@ def _checked_choices(choices: Any) -> list[str]:
         return []
     if isinstance(choices, str) or not isinstance(choices, Sequence):
         raise MAIInputError(f"`choices` must be a list of texts, not {_kind(choices)}.")
+    choices = _filled(choices)
     for choice in choices:
-        if not isinstance(choice, str) or not choice.strip():
-            raise MAIInputError(f"Every choice must be a text that is not empty, not {choice!r}.")
+        if not isinstance(choice, str):
+            raise MAIInputError(f"Every choice must be a text, not {choice!r}.")
     # A line break would let one option look like two.
     texts = [" ".join(line.strip() for line in choice.strip().splitlines()) for choice in choices]
     if len(texts) > len(LETTERS):
@@ -315,6 +312,11 @@ def _checked_choices(choices: Any) -> list[str]:
             raise MAIInputError(f"The choice {text!r} is given twice; remove one.")
         seen.add(text)
     return texts
+
+
+def _filled(rows: Sequence[Any]) -> list[Any]:
+    """Drop the rows of a form that nobody filled in."""
+    return [row for row in rows if not isinstance(row, str | None) or (row and row.strip())]
 
 
 def _kind(value: Any) -> str:

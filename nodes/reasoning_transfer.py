@@ -26,7 +26,7 @@ from .caller import (
     too_long,
     tried_again,
 )
-from .model_call import Agent, announce, ask, record, request_of
+from .model_call import Agent, announce, ask, record, request_of, whole_reasoning
 from .reasoning import Shortening, cut_reasoning
 from .sparse_transfer import TokenSelector
 from .state import CallKey, MAIInputError, ModelCall, Role, RunState, Selection
@@ -136,7 +136,7 @@ def reasoning_transfer(
     async def steps(state: RunState, caller: Caller) -> Update:
         announce("reasoning_transfer", target, "transfer")
         call = state.get(key)
-        if not call or not call["text"].strip():
+        if not call or not whole_reasoning(call).strip():
             return {f"{target.role}_transfer": None}
         return {f"{target.role}_transfer": await _transfer(caller, source, call, option, state)}
 
@@ -149,7 +149,7 @@ async def _transfer(
     """Transfer a reasoning, with less of it at each try, until it fits."""
     target, task = option.selector.reader, state["task"]
     method = option.wanted(task.get("settings", {}))
-    reasoning = cut_reasoning(call["text"], call["finish_reason"]).text
+    reasoning = cut_reasoning(whole_reasoning(call), call["finish_reason"]).text
     if callable(method):
         try:
             reasoning = _checked_text(await caller.run(method, reasoning))
@@ -176,7 +176,7 @@ async def _transfer(
             "target": target.role,
             "cut": "front" if replies else call["cut"],
             "characters": len(text),
-            "characters_written": len(call["text"]),
+            "characters_written": len(whole_reasoning(call)),
         }
         if selections:
             event["kept_tokens"] = selections[-1]["kept_tokens"]
@@ -213,7 +213,7 @@ async def _select(
         return Reply(
             0.0,
             error=f"The selection of tokens failed: {one_line(error)}",
-            too_long=request and too_long(error, request.max_tokens),
+            too_long=too_long(error, request.max_tokens) if request else None,
         )
 
 

@@ -1,7 +1,7 @@
 """The last node: which answer stands, how far the run went, and what it cost."""
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage
@@ -10,7 +10,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from ..answers import parse
 from .caller import Caller, Node, Update, emit
 from .gate import Gate
-from .model_call import plain_value
+from .model_call import plain_value, read_answer, whole_reasoning
 from .state import (
     CallKey,
     Fallback,
@@ -20,8 +20,10 @@ from .state import (
     Route,
     RunState,
     Selection,
+    Task,
     Value,
 )
+from .verification import REVIEW_ID, disagreement
 
 Calls = Mapping[CallKey, ModelCall]
 
@@ -47,7 +49,7 @@ def respond(name: str, gate: Gate | None = None) -> Node:
     async def answer(state: RunState, caller: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
-        answer, value, fallback = _answer(calls, key)
+        answer, value, fallback = _answer(calls, key, state["task"])
         if (reviewed := state.get("review")) is not None:
             task, fallback = state["task"], "review"
             read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
@@ -64,12 +66,19 @@ def respond(name: str, gate: Gate | None = None) -> Node:
             if decision != state.get("gate"):  # off: the audit of this question says so
                 emit({"event": "gate", **decision})
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
+        content = _content(state, answer)
         message = AIMessage(
-            content=answer,
-            id=str(uuid4()),
+            content=content,
+            id=_message_id(state),
             name=name,
             usage_metadata=_usage(list(calls.values())),
-            response_metadata={"route": route, "fallback": fallback, "confidence": confidence},
+            response_metadata={
+                "route": route,
+                "fallback": fallback,
+                "confidence": confidence,
+                "images": [image["reference"] for image in state["task"]["images"]],
+                **({} if isinstance(content, str) else {"output_version": "v1"}),
+            },
         )
         return {
             "answer": answer,
@@ -86,8 +95,31 @@ def respond(name: str, gate: Gate | None = None) -> Node:
     return Node("respond", answer)
 
 
+def _content(state: RunState, answer: str) -> str | list[str | dict[Any, Any]]:
+    """Return the answer, after the small agent's reasoning in LangChain's standard block."""
+    task, small, large = state["task"], state.get("small_direct"), state.get("large_direct")
+    shown = task.get("settings", {}).get("show_disagreement")
+    if shown and state.get("direct_verdict") == "disagree":
+        answer = f"{answer}\n\n{disagreement(small, large)}"
+    reasoned = state.get("small_reason")
+    if reasoned is None or not whole_reasoning(reasoned):
+        return answer
+    return [
+        {"type": "reasoning", "reasoning": whole_reasoning(reasoned)},
+        {"type": "text", "text": answer},
+    ]
+
+
+def _message_id(state: RunState) -> str:
+    """Return a new id, or that of the message which told of the review."""
+    messages = state.get("messages")
+    last = str(messages[-1].id) if messages else ""
+    return last if last.startswith(REVIEW_ID) else str(uuid4())
+
+
 def _calls(state: RunState) -> Calls:
-    made = {key: call for key in get_args(CallKey) if (call := state.get(key)) is not None}
+    keys: tuple[CallKey, ...] = get_args(CallKey)
+    made = {key: call for key in keys if (call := state.get(key)) is not None}
     if all(key.endswith("_judgement") for key in made):
         raise MAIInputError("No model was called in this run: start a new one with a question.")
     if all(call["error"] for call in made.values()):
@@ -107,13 +139,12 @@ def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
     return "direct", "large_direct" if "large_direct" in calls else last
 
 
-def _answer(calls: Calls, key: CallKey) -> tuple[str, Value, Fallback | None]:
+def _answer(calls: Calls, key: CallKey, task: Task) -> tuple[str, Value, Fallback | None]:
     """Return the answer of `key`, or its fallback with that one's name."""
-    if (answer := calls[key]["answer"]) is not None:
-        return answer, calls[key]["value"], None
-    for other in _FALLBACKS:
+    for other in (key, *_FALLBACKS):
         if other in calls and (answer := calls[other]["answer"]) is not None:
-            return answer, calls[other]["value"], other
+            value = plain_value(read_answer(calls[other], task))
+            return answer, value, None if other == key else other
     texts = [calls[key]["text"], *(calls[k]["text"] for k in _FALLBACKS if k in calls)]
     return next((text.strip() for text in texts if text.strip()), ""), None, "raw_text"
 

@@ -13,10 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from ..answers import AnswerType
 from ..configs import list_prompts
 from ..configs.schemas import refuse_bool
-from .state import CallKey, MAIInputError, RunState
+from .state import AskedType, CallKey, MAIInputError, RunState
 
 _MOST = 2**31 - 1
 
@@ -44,7 +43,7 @@ class MAIContext(BaseModel):
     """Sparse transfer: the share of the attention that is kept, above 0, at most 1."""
     prompts: str | None = Field(None, examples=["default"])
     """A prompt set of configs/prompts, by name; empty for the pair's own."""
-    answer_type: AnswerType | Literal["auto"] = Field("auto", examples=["auto", "yes_no"])
+    answer_type: AskedType = Field("auto", examples=["auto", "yes_no"])
     """What kind of answer is expected, where the input does not say."""
     timeout: float | None = Field(None, gt=0, allow_inf_nan=False, examples=[60])
     """Seconds that one model call may take."""
@@ -54,6 +53,8 @@ class MAIContext(BaseModel):
     """Limit on a reasoning, in tokens."""
     max_tokens_transfer: int | None = Field(None, gt=0, le=_MOST, examples=[64])
     """Limit on the answer after a transferred reasoning, in tokens."""
+    show_disagreement: bool | None = None
+    """Whether the answering message says so where the models' direct answers differ."""
     free_text_overlap: float | None = Field(None, ge=0, le=1, examples=[0.6])
     """Share of common words from which two free texts can agree, 0 to 1; for the default verifier
     and the rules of a `Judge`."""
@@ -159,7 +160,8 @@ def check_state(state: RunState) -> None:
             if value is not None or name == "task":
                 kind.validate_python(value)
         name = "task.settings"
-        MAIContext.model_validate(state["task"].get("settings", {}))
+        if settings := state["task"].get("settings"):
+            MAIContext.model_validate(settings)
     except ValidationError as error:
         # Without what it holds: this may be shown to whoever wrote it.
         raise MAIInputError(

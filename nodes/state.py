@@ -6,7 +6,7 @@ key of its own, and `respond` puts the calls into one list.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import DeltaChannel, EphemeralValue, UntrackedValue
@@ -35,6 +35,9 @@ CallKey = Literal[
     "large_transfer",
 ]
 Fallback = CallKey | Literal["raw_text", "review"]
+
+AskedType = Literal["auto", AnswerType]
+"""A kind of answer that is expected; "auto" to find out which."""
 
 Value = bool | float | str | list[str] | None
 """A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention."""
@@ -107,6 +110,9 @@ class ModelCall(TypedDict):
         style: The prompt style: "direct" (S), "explain" (E), "reason" (R), "transfer" (S after a
             finished reasoning; two-stage is the same with one model), "judge".
         text: The output, unchanged; empty if the call failed.
+        reasoning: What the model thought in a channel of its own, as far as it did; it is
+            transferred together with `text`.
+        images: How many images the prompt held.
         answer: The answer read from the text, as people write it; None if none could be read.
         value: The same as a typed value, see `Value`; None if none could be read.
         unit: Of a number: "%", a currency sign or a unit of measure; "" if there is none.
@@ -116,9 +122,9 @@ class ModelCall(TypedDict):
         cached_tokens: Tokens of the prompt that came from a prefix cache; None if unknown.
         seconds: Wall clock of the call, waiting for the model included.
         finish_reason: Why the model stopped; "length" means that it hit its limit.
-        cut: Why a reasoning is incomplete: it hit its limit ("length") or repeats ("loop"; what
-            is transferred ends before the loop). Of a "transfer": whether only the end of the
-            reasoning fitted into the model's context ("front").
+        cut: Why an output is incomplete: it hit its limit ("length"), or a reasoning repeats
+            ("loop"; what is transferred ends before the loop). Of a "transfer" also: only the end
+            of the reasoning fitted into the model's context ("front").
         probability: Probability of the answer's tokens, among all alternatives of yes or no and of
             letters; None if the model gives none, and of outputs that are long.
         error: One sentence if the call failed, else None. A verifier or a transfer of your own
@@ -134,6 +140,8 @@ class ModelCall(TypedDict):
     role: Role
     style: CallStyle
     text: str
+    reasoning: str
+    images: int
     answer: str | None
     value: Value
     unit: str
@@ -201,13 +209,15 @@ class MAIInput(TypedDict, total=False):
     """Either `messages`, or a `question` with its `images`.
 
     Attributes:
-        messages: A conversation; its last human message is the question, text and images. An image
-            inside it lives and dies with its thread; use paths or URLs to keep pixels out of
-            checkpoints.
+        messages: A conversation; its last human message is the question, together with images that
+            were sent just before or behind it. A question without an image is about the latest ones
+            of the conversation. An image inside it lives and dies with its thread; use paths or
+            URLs to keep pixels out of checkpoints.
         question: The question; it goes before `messages`.
         images: Paths, file: paths or URLs, data URIs, http(s) URLs (if fetching is allowed), bytes
             or PIL images (those without a checkpointer), in order. They replace the images of the
-            message, and do not outlive the run.
+            message, and do not outlive the run. In a parent graph, whose state may keep them for
+            later runs, an image that was sent with the question or since goes before them.
         choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".
@@ -235,11 +245,8 @@ class MAIInput(TypedDict, total=False):
         ),
     ]
     answer_type: Annotated[
-        str,
-        Field(
-            description="What kind of answer is expected; auto finds out.",
-            examples=["auto", *get_args(AnswerType)],
-        ),
+        AskedType,
+        Field(description="What kind of answer is expected; auto finds out."),
     ]
 
 
@@ -249,8 +256,10 @@ class MAIOutput(TypedDict):
     Attributes:
         answer: The answer, as people write it.
         value: The same as a typed value, see `Value`; None if the text could not be read.
-        messages: The conversation with one new AIMessage, the answer; its usage is the sum over
-            all calls, the prompts read for a `Selection` included.
+        messages: The conversation with the answer, an AIMessage, and before it what was asked by
+            `question`. It holds the small agent's reasoning as a `reasoning` block, if there is
+            one, and `route`, `fallback`, `confidence` and `images` in `response_metadata`; its
+            usage is the sum over all calls, the prompts read for a `Selection` included.
         route: How far the run went: the small model was sure enough ("confident", with a gate
             only), the direct answers agreed, the small agent reasoned, or its reasoning was
             transferred.
@@ -295,7 +304,7 @@ class MAIState(_Answered, total=False):
     question: Annotated[str, UntrackedValue]
     images: Annotated[list[str], UntrackedValue]
     choices: Annotated[list[str], UntrackedValue]
-    answer_type: Annotated[str, UntrackedValue]
+    answer_type: Annotated[AskedType, UntrackedValue]
 
 
 class RunState(_Answered, total=False):
@@ -309,7 +318,7 @@ class RunState(_Answered, total=False):
     question: Annotated[str, EphemeralValue]
     images: Annotated[list[str], InputImages(_newest)]
     choices: Annotated[list[str], EphemeralValue]
-    answer_type: Annotated[str, EphemeralValue]
+    answer_type: Annotated[AskedType, EphemeralValue]
 
     task: Task
     image_data: Annotated[dict[str, str], DeltaChannel(_newest)]

@@ -8,8 +8,9 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+from uuid import uuid4
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.errors import GraphBubbleUp
 
 from ..answers import Answer, AnswerType, Verdict, agree
@@ -17,7 +18,7 @@ from ..answers.answer import FREE_TEXT_OVERLAP
 from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
-from .model_call import check_chat_model, check_timeout, read_answer, record
+from .model_call import check_chat_model, check_timeout, read_answer, record, whole_reasoning
 from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
 
@@ -67,6 +68,9 @@ class Judge:
 
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
 
+REVIEW_ID = "review-"
+"""How the id of a message begins that an answer is to replace."""
+
 _SAID: dict[str | None, Verdict] = {"yes": "agree", "no": "disagree"}
 
 
@@ -93,7 +97,11 @@ def check_callback(function: Any, name: str) -> None:
 
 
 def verification(
-    stage: Literal["direct", "reasoning"], verifier: Verifier, cache: CallCache | None = None
+    stage: Literal["direct", "reasoning"],
+    verifier: Verifier,
+    cache: CallCache | None = None,
+    *,
+    reviewed: bool = False,
 ) -> Node:
     """Make the node: compares the small model's direct or reasoned answer with the large one's.
 
@@ -101,6 +109,8 @@ def verification(
         stage: Which answer of the small model; the large one's is its direct answer.
         verifier: Compares them.
         cache: Where calls of a `Judge` are stored.
+        reviewed: Whether a review may follow. The conversation then says what it is about, until
+            the answer takes the message's place: chat pages show a review below a message.
     """
     name = "verification" if stage == "direct" else "reasoning_verification"
     key: CallKey = "small_direct" if stage == "direct" else "small_reason"
@@ -117,9 +127,19 @@ def verification(
                 "large": large and large["answer"],
             }
         )
-        return {f"{stage}_verdict": verdict, f"{stage}_judgement": judgement}
+        update: Update = {f"{stage}_verdict": verdict, f"{stage}_judgement": judgement}
+        if reviewed and before_review({**state, "reasoning_verdict": verdict}) == "review":
+            text = disagreement(small, large)
+            update["messages"] = [AIMessage(text, id=f"{REVIEW_ID}{uuid4()}")]
+        return update
 
     return Node(name, steps, cache)
+
+
+def disagreement(small: ModelCall | None, large: ModelCall | None) -> str:
+    """Tell a person that two answers differ."""
+    first, second = (call and call["answer"] for call in (small, large))
+    return f"The small model answers {first or 'nothing'}, the large one {second or 'nothing'}."
 
 
 def after_direct_verification(state: RunState) -> Literal["respond", "small_reasoning"]:
@@ -139,9 +159,9 @@ def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoni
     """Continue with the transfer, unless the answers agree or there is nothing to transfer."""
     check_state(state)
     reasoned = state.get("small_reason")
-    if state.get("reasoning_verdict") == "agree" or not reasoned or not reasoned["text"].strip():
+    if state.get("reasoning_verdict") == "agree" or not reasoned:
         return "respond"
-    return "reasoning_transfer"
+    return "reasoning_transfer" if whole_reasoning(reasoned).strip() else "respond"
 
 
 def before_review(state: RunState) -> Literal["respond", "review"]:
@@ -158,7 +178,7 @@ async def _judge(
 ) -> tuple[Verdict, ModelCall | None]:
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
-    first, second = read_answer(small), read_answer(large)
+    first, second = read_answer(small, task), read_answer(large, task)
     if isinstance(verifier, Judge) or verifier is agree:
         overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
         by_rule = agree(first, second, free_text_overlap=overlap)

@@ -18,6 +18,7 @@ from ..graph.strategies import TRANSFER_STRATEGIES, unavailable
 from ..models.errors import ModelError
 from ..models.images import ImageError, block_image
 from ..models.pairs import Pair
+from ..nodes.gate import Gate
 from ..nodes.settings import MAIContext
 from ..nodes.state import MAIError, MAIInputError, ModelCall
 from .metrics import ROLES, Metrics
@@ -41,6 +42,7 @@ class Strategies:
         self._metrics = metrics
         self._timeout = timeout
         self._allow_fetch = allow_fetch
+        self._gate = Gate(pair.gate, audit=pair.audit) if pair.gate else None
         self._graph = lru_cache(maxsize=64)(self._build)
         there = [name for name in STRATEGIES if not unavailable(name, pair.small, pair.large)]
         self.names = [*reversed(there), *ROLES]  # the cascade first
@@ -126,15 +128,17 @@ class Strategies:
                 result = cast("dict[str, Any]", event)
             elif emit:
                 token, metadata = cast("tuple[BaseMessage, dict[str, Any]]", event)
-                if metadata.get("mai_style") in _REASONING and token.text:
-                    emit({"reasoning_content": str(token.text)})
+                if metadata.get("mai_style") in _REASONING:
+                    _emit(emit, reasoning_content=_thought(token) or str(token.text))
         calls: list[ModelCall] = result["calls"]
         self._metrics.answered(chat.model, result["route"], result["fallback"], calls)
         answer = _cut(result["answer"], chat.stop or [])
         if emit:
             emit({"content": answer})
         thoughts = [call for call in calls if call["style"] in _REASONING]
-        told = {name: result.get(name) for name in ("value", "route", "fallback", "confidence")}
+        told = {
+            name: result.get(name) for name in ("value", "route", "fallback", "confidence", "gate")
+        }
         return Completion(
             content=answer,
             reasoning="\n\n".join(call["text"] for call in thoughts),
@@ -153,15 +157,19 @@ class Strategies:
         async with asyncio.timeout(self._timeout):
             async for chunk in getattr(self._pair, chat.model).astream(messages, **settings):
                 message += chunk
-                if emit and chunk.text:
-                    emit({"content": str(chunk.text)})
+                if emit:
+                    _emit(emit, reasoning_content=_thought(chunk), content=str(chunk.text))
         self._metrics.answered(chat.model, "", None, [])
         if usage := message.usage_metadata:
             cached = usage.get("input_token_details", {}).get("cache_read")
             self._metrics.count_tokens(chat.model, usage, cached)
         cut = message.response_metadata.get("finish_reason") == "length"
-        text = str(message.text)
-        return Completion(text, finish_reason="length" if cut else "stop", usage=usage)
+        return Completion(
+            str(message.text),
+            _thought(message),
+            finish_reason="length" if cut else "stop",
+            usage=usage,
+        )
 
     def _build(
         self,
@@ -173,16 +181,20 @@ class Strategies:
         seed: int | None,
         sparse: bool,
     ) -> MAIGraph:
-        pair, limits = self._pair, (max_tokens, max_completion_tokens)
+        pair = self._pair
+        prompts = _prompts(pair.prompts, context, max_tokens, max_completion_tokens)
         drawing = {"temperature": temperature, "seed": seed}
         drawing = {name: value for name, value in drawing.items() if value is not None}
         models = (pair.small, pair.large)
+        # The gate is calibrated for the pair as it is.
+        changed = prompts != pair.prompts or drawing or sparse
         return create_strategy(
             strategy,
             *(model.bind(**drawing) if drawing else model for model in models),
-            prompts=_prompts(pair.prompts, context, *limits),
+            prompts=prompts,
             transfer=pair.sparse if sparse else "full",
             selector=pair.selector,
+            gate=None if changed else self._gate,
             timeout=self._timeout,
             allow_fetch=self._allow_fetch,
         )
@@ -201,6 +213,17 @@ def _prompts(
         fewest = min(limit for limit in limits if limit)
         changed[name] = style.model_copy(update={"max_tokens": fewest})
     return prompts.model_copy(update=changed)
+
+
+def _emit(emit: Emit, **parts: str) -> None:
+    for name, text in parts.items():
+        if text:
+            emit({name: text})
+
+
+def _thought(message: BaseMessage) -> str:
+    """Return what a server's reasoning parser took out of a message."""
+    return str(message.additional_kwargs.get("reasoning_content") or "")
 
 
 def _cut(text: str, stops: list[str]) -> str:

@@ -60,6 +60,15 @@ def demo_weights() -> Path:
 
 
 @pytest.fixture(scope="session")
+def demo_mai():
+    """The cascade of the demo pair."""
+    from langgraph_mai import create_mai, load_pair
+
+    pair = load_pair()
+    return create_mai(pair.small, pair.large, prompts=pair.prompts)
+
+
+@pytest.fixture(scope="session")
 def vllm_pair():
     """The pair `demo-vllm` in engines of the test process, ready to answer."""
     from langgraph_mai import load_pair

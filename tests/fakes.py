@@ -233,9 +233,15 @@ class AttentiveModel(StreamingModel):
 
 
 class ScriptedPlanner(BaseChatModel):
-    """An agent's planner that says what the test wrote down, one message a call."""
+    """An agent's planner that says what the test wrote down, one message a call.
+
+    Attributes:
+        said: What it still has to say.
+        prompts: The messages of every call so far.
+    """
 
     said: list[AIMessage]
+    prompts: list[list[BaseMessage]] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
@@ -245,6 +251,7 @@ class ScriptedPlanner(BaseChatModel):
         return self
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
+        self.prompts.append(messages)
         return ChatResult(generations=[ChatGeneration(message=self.said.pop(0))])
 
 

@@ -29,6 +29,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from benchmarks.report.conftest import cascade_result, reason_result, write_evaluation
 from fakes import PROMPTS, ScriptedModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -39,6 +40,9 @@ import langgraph_mai
 from langgraph_mai import ConfigError, MAIError, MAIInputError, create_mai
 from langgraph_mai.benchmarks.datasets import DataError
 from langgraph_mai.benchmarks.datasets.question_file import load_question_file
+from langgraph_mai.benchmarks.report.evaluated import Evaluated
+from langgraph_mai.benchmarks.report.page import page
+from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.configs import load_pair_config, load_prompts
 from langgraph_mai.models.images import ImageError, block_image, load_image, sources
 
@@ -165,10 +169,15 @@ class Doors:
             *models, prompts=PROMPTS, image_root=self.root, checkpointer=InMemorySaver()
         )
         self.thread = 0
+        results = [one(number) for number in range(10) for one in (cascade_result, reason_result)]
+        made = write_evaluation(self.root / "evaluation", results)
+        self.evaluation = {one.name: one.read_text() for one in made.glob("*.json*")}
         self.server = _misbehaving_server()
 
     def graph_input(self, rng: random.Random) -> object:
         given = {key: value(rng) for key in rng.sample(STATE_KEYS[:6], rng.randrange(1, 4))}
+        if rng.random() < 0.5:
+            given |= {"question": rng.choice(WORDS), "images": [self._reference(rng)]}
         if rng.random() < 0.5:
             content = [block(rng) for _ in range(rng.randrange(4))]
             with suppress(ValueError):  # LangChain refuses some
@@ -193,7 +202,10 @@ class Doors:
         return self.mai.invoke(None, config)
 
     def blocks(self, rng: random.Random) -> object:
-        return block_image(block(rng), image_root=self.root)
+        made = block(rng)
+        if rng.random() < 0.5:
+            made = {"type": rng.choice(BLOCK_TYPES), rng.choice(BLOCK_KEYS): self._reference(rng)}
+        return block_image(made, image_root=self.root)
 
     def image_bytes(self, rng: random.Random) -> object:
         data = bytearray(rng.choice(self.images))
@@ -231,8 +243,26 @@ class Doors:
             {"question": value(rng), "answer": value(rng), "images": value(rng)},
         ]
         text = "\n".join(json.dumps(row, default=str) for row in rows)
-        path = self._file("mine.jsonl", _mutated_text(text, rng))
+        path = self._file("mine.jsonl", _mutated_text(text, rng) if rng.random() < 0.7 else text)
         return load_question_file(path, None, self.root)
+
+    def evaluations(self, rng: random.Random) -> object:
+        name = rng.choice(list(self.evaluation))
+        folder = self.root / "evaluation"
+        for file, text in self.evaluation.items():
+            changed = _mutated_text(text, rng) if file == name else text
+            self._file(f"evaluation/{file}", changed)
+        run = Evaluated.read(folder)
+        return page([run], tables([run], []), [{}])
+
+    def _reference(self, rng: random.Random) -> Any:
+        """An image of the folder, mostly, in one of its forms."""
+        path = self.root / f"{rng.randrange(len(self.images))}.png"
+        data = base64.b64encode(path.read_bytes()).decode()
+        forms = [str(path), path.as_uri(), data, f"data:image/png;base64,{data}", path.read_bytes()]
+        return rng.choice(
+            [*forms, str(self.root / "link.png"), str(self.root.parent / "secret.txt")]
+        )
 
     def _file(self, name: str, text: str) -> Path:
         path = self.root / name

@@ -75,9 +75,12 @@ def ask(
     allow_fetch: Annotated[
         bool, typer.Option("--allow-fetch", help="Fetch http(s) images.")
     ] = False,
+    no_image: Annotated[
+        bool, typer.Option("--no-image", help="Answer from the question's text alone.")
+    ] = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
-    """Answer a question about images (or about none)."""
+    """Answer a question about images."""
     *images, question = words
     if existing_file(question):
         raise UsageError(f"The last argument is the question, but {question!r} is a file.")
@@ -102,6 +105,13 @@ def ask(
     if choice:
         asked["choices"] = [readable(text, "A choice") for text in choice]
     choices = read_task(asked, allow_fetch=allow_fetch)["choices"]
+    if not images and not no_image:
+        raise UsageError(
+            "There is no image: give one before the question, or --no-image to have the question "
+            "answered from its text alone."
+        )
+    if images and no_image:
+        raise UsageError("Give images or --no-image, not both.")
     chosen = load_pair(pair, allow_fetch=allow_fetch)
     # In small_two_stage the small model reads, whose layers are others.
     if sparse and strategy != "small_two_stage":
@@ -153,6 +163,7 @@ def _run(
         selector=pair.selector,
         gate=pair.gate and Gate(pair.gate, audit=pair.audit),
         allow_fetch=allow_fetch,
+        require_images=bool(asked["images"]),
     )
     start = time.perf_counter()
     _load_weights(_loads(pair, strategy, sparse), progress)

@@ -1,6 +1,7 @@
 """Errors of a command: one sentence on stderr and an exit code, or a traceback with --debug."""
 
 import functools
+import re
 import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -13,6 +14,7 @@ from .entry import BAD_INPUT, RUN_FAILED
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _LANGGRAPH_NOTE = "During task with name"
 
 
@@ -67,5 +69,13 @@ def _input_errors() -> tuple[type[Exception], ...]:
     return (UsageError, MAIInputError, ImageError, DataError)
 
 
+def printable(text: str) -> str:
+    """Return a text without what a terminal would obey: control characters, changed directions.
+
+    What models, servers and files say may hold them; line breaks and tabs stay.
+    """
+    return _CONTROL.sub("", text)
+
+
 def _say(sentence: str) -> None:
-    typer.echo(sentence, err=True)
+    typer.echo(printable(sentence), err=True)

@@ -4,12 +4,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -20,7 +20,11 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress import Progress as Bar
+from rich.segment import Segment
 from rich.table import Column
+from typing_extensions import override
+
+from .errors import printable
 
 if TYPE_CHECKING:
     from ..benchmarks.evaluation.runner import Pace
@@ -40,11 +44,23 @@ _STEPS = {
 _LOG_SECONDS = 30.0
 
 
+class PlainConsole(Console):
+    """A console on which only Rich itself moves the cursor and sets colors, and no printed text."""
+
+    @override
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text)
+            yield Segment(text, segment.style, segment.control)
+
+
 class _Shown:
     """Lines below what was printed, gone when they are done; none where there is no terminal."""
 
     def __init__(self, *columns: ProgressColumn) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = PlainConsole(stderr=True, highlight=False)
         self._bar = Bar(
             *columns,
             console=self._console,

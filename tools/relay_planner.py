@@ -1,5 +1,6 @@
 """An agent's planner that is no language model: it passes each question to a tool."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+
+# What `VisionMiddleware` tells a planner.
+_IMAGE_NUMBER = re.compile(r"\[image( \d+)?\]\s*")
 
 
 class RelayPlanner(BaseChatModel):
@@ -56,12 +60,13 @@ class RelayPlanner(BaseChatModel):
 
     def _call(self, messages: list[BaseMessage], tools: list[dict[str, Any]]) -> AIMessage:
         question = next((m.text for m in reversed(messages) if isinstance(m, HumanMessage)), "")
+        question = _IMAGE_NUMBER.sub("", str(question))
         name = self.tool or next((t["function"]["name"] for t in tools if _asks(t)), None)
         if name is None:
             raise ValueError("The planner has no tool that takes a `question`; give it one.")
         if not question.strip():
             return AIMessage(content="Ask a question about an image.")
-        call = {"name": name, "args": {"question": str(question)}, "id": str(uuid4())}
+        call = {"name": name, "args": {"question": question}, "id": str(uuid4())}
         return AIMessage(content="", tool_calls=[call])
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from ..benchmarks.report.table import Cell, Table
 from ..nodes.model_call import accept_rate
 from ..nodes.prompts import LETTERS
+from .progress import PlainConsole
 
 if TYPE_CHECKING:
     from ..nodes.state import ModelCall
@@ -92,6 +93,8 @@ def show_result(result: dict[str, Any], choices: Sequence[str], *, show_reasonin
         console.print(Text.assemble(("note    ", "dim"), result["gate"]["off"]))
     if result["fallback"]:
         console.print(Text.assemble(("note    ", "dim"), _fallback_note(result["fallback"])))
+    if not result["images"]:
+        console.print(Text.assemble(("note    ", "dim"), "No image was seen."))
     for call in result["calls"]:
         if call["error"]:
             console.print(Text.assemble(("failed  ", "bold red"), call["error"]))
@@ -175,7 +178,7 @@ def _fallback_note(fallback: str) -> str:
 
 
 def _stdout() -> Console:
-    return Console(highlight=False)
+    return PlainConsole(highlight=False)
 
 
 def reasoning_panels(calls: Sequence[dict[str, Any]], console: Console) -> Iterator[Panel]:

@@ -1,6 +1,7 @@
 """`mai report`: tables in the paper's form, whether the cascade pays, plots, a page of examples."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,7 +130,11 @@ def _write(
         if name.endswith(".png")
     ]
     said = [
-        f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): {verdicts[str(run.folder)]}"
+        escape(
+            f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): "
+            f"{verdicts[str(run.folder)]}",
+            quote=False,
+        )
         for run in runs
         if str(run.folder) in verdicts
     ]

@@ -5,13 +5,18 @@ import logging
 import os
 import signal
 from contextlib import suppress
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .errors import UsageError, reports_errors
 from .model_servers import LAST_PORT, StopSignals, base_url, serve_models
 from .options import Debug, Json, require
+
+if TYPE_CHECKING:
+    from ..models.pairs import Pair
+    from ..serving.endpoint import Endpoint
 
 _ENDPOINT = "The endpoint"
 _MODELS = "With --models"
@@ -66,6 +71,14 @@ def serve(
             "--no-auth", help="Let other machines in without a key.", rich_help_panel=_ENDPOINT
         ),
     ] = False,
+    gate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="What mai calibrate wrote: skip the large model where the small one is sure.",
+            rich_help_panel=_ENDPOINT,
+        ),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Questions that run at a time.", rich_help_panel=_ENDPOINT)
     ] = 8,
@@ -112,60 +125,41 @@ def serve(
         return
     key = _api_key(api_key_env, host, no_auth=no_auth)
     require("fastapi", "uvicorn", "prometheus_client", extra="serve")
-    _serve_endpoint(
-        pair or "demo",
-        host,
-        port or 8000,
-        timeout or 120,
-        key,
-        concurrency=concurrency,
-        queue=queue,
-        allow_fetch=allow_fetch,
-        open_host=no_auth,
-    )
-
-
-def _serve_endpoint(
-    pair: str,
-    host: str,
-    port: int,
-    timeout: float,
-    api_key: str | None,
-    *,
-    concurrency: int,
-    queue: int,
-    allow_fetch: bool,
-    open_host: bool,
-) -> None:
-    """Load the pair and serve it; what runs when a signal comes is finished."""
-    import uvicorn
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    from ..models.errors import UnreachableError
     from ..models.pairs import load_pair
-    from ..models.vllm.servers import PortError, check_port
     from ..serving.endpoint import Endpoint
+
+    served = load_pair(pair or "demo", allow_fetch=allow_fetch)
+    endpoint = Endpoint(
+        served if gate is None else replace(served, gate=gate),
+        api_key=key,
+        concurrency=concurrency,
+        queue=queue,
+        timeout=timeout or 120,
+        allow_fetch=allow_fetch,
+    )
+    if key is None and not no_auth:
+        # A web page whose name leads here by its own DNS would be of this origin.
+        names = ["localhost", "127.0.0.1", "[::1]", host]
+        endpoint.add_middleware(TrustedHostMiddleware, allowed_hosts=names)
+    _run(endpoint, served, host, port or 8000)
+
+
+def _run(endpoint: "Endpoint", pair: "Pair", host: str, port: int) -> None:
+    """Load the models and serve until a signal comes; what runs then is finished."""
+    import uvicorn
+
+    from ..models.errors import UnreachableError
+    from ..models.vllm.servers import PortError, check_port
     from .progress import Progress
 
     try:
         check_port(host, port)
     except PortError as error:
         raise UsageError(str(error)) from error
-    served = load_pair(pair, allow_fetch=allow_fetch)
-    app = Endpoint(
-        served,
-        api_key=api_key,
-        concurrency=concurrency,
-        queue=queue,
-        timeout=timeout,
-        allow_fetch=allow_fetch,
-    )
-    if api_key is None and not open_host:
-        # A web page whose name leads here by its own DNS would be of this origin.
-        names = ["localhost", "127.0.0.1", "[::1]", host]
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=names)
     with Progress() as progress:
-        models: dict[str, Any] = {"small": served.small, "large": served.large}
+        models: dict[str, Any] = {"small": pair.small, "large": pair.large}
         for role, model in models.items():
             progress.start(step := f"loading the {role} model")
             with suppress(UnreachableError):  # a server may come later; /health tells
@@ -173,23 +167,22 @@ def _serve_endpoint(
             progress.finish(step)
     logging.basicConfig(format="%(message)s")
     logging.getLogger(f"{__package__.rpartition('.')[0]}.serving").setLevel(logging.INFO)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        )
+    config = uvicorn.Config(
+        endpoint,
+        host=host,
+        port=port,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
+    server = uvicorn.Server(config)
     # uvicorn ends by SIGINT and SIGTERM, and raises them again when all is done.
     StopSignals()
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, server.handle_exit)
-    typer.echo(f"{pair} on {base_url(host, port)}; Ctrl-C ends it.", err=True)
+    typer.echo(f"{pair.name} on {base_url(host, port)}; Ctrl-C ends it.", err=True)
     server.run()
 
 

@@ -1,37 +1,37 @@
 """The agent's tool: it asks the cascade about images."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple, cast
 
+import httpx
 import PIL.Image
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolRuntime
+from langgraph.pregel.protocol import PregelProtocol
+from langgraph.pregel.remote import RemoteException, RemoteGraph
+from langgraph.types import StreamMode
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ..models.images import is_image_block
+from ..models.images import ImageError, block_image, is_image_block
 from ..nodes.review import waits_for_person
-from ..nodes.state import (
-    Fallback,
-    MAIError,
-    MAIInput,
-    MAIInputError,
-    MAIOutput,
-    ModelCall,
-    Route,
-    Value,
-)
+from ..nodes.state import Fallback, MAIError, MAIInput, MAIInputError, ModelCall, Route, Value
 
-_MOST_DIGITS = 9
+AnyMAI = PregelProtocol[Any, Any, Any, Any]
+"""What `create_mai` or `create_strategy` returned, or a `RemoteGraph` of one."""
+
+STORE = "vision_images"
+"""The key of an agent's state where `VisionMiddleware` keeps the conversation's images."""
 
 _DESCRIPTION = (
     "Ask about images: what they show, how many, which, where, a chart's values, a text's words. "
     "Two vision models answer together. Without `images`, it looks at the latest images of the "
-    "conversation. Returns the answer, and how sure it is."
+    "conversation. Returns the answer, and how it was found."
 )
 
 Question = Annotated[
@@ -41,8 +41,8 @@ Images = Annotated[
     list[str] | None,
     Field(
         description=(
-            "Which images: paths, URLs, or the numbers of images in the conversation ('1' for "
-            "the first). Leave it out for the latest images of the conversation."
+            "Which images: the numbers of images in the conversation ('2' for [image 2]), paths "
+            "or URLs. Leave it out for the latest images of the conversation."
         )
     ),
 ]
@@ -50,6 +50,11 @@ Choices = Annotated[
     list[str] | None, Field(description="The options' texts of a multiple-choice question.")
 ]
 
+# At most nine digits: Python reads no number of thousands of them.
+_NUMBER = re.compile(r"\[?(?:image\s*)?#?(\d+)\]?", re.IGNORECASE)
+_MOST_DIGITS = 9
+
+_MODES: list[StreamMode] = ["custom", "values"]
 
 # LangGraph knows the argument by its exact type, which an optional one would hide; without an agent
 # there is none.
@@ -64,8 +69,10 @@ class VisionAnswer(TypedDict):
         value: The same as a typed value.
         route: How far the run went.
         fallback: Whose answer it is instead, see `MAIOutput`.
-        confidence: Share of such answers that were right, if the cascade is calibrated.
-        images: References of the images that were asked about.
+        confidence: The measured rate of right answers like this one, from 0 to 1; None where the
+            pair was not calibrated.
+        images: References of the images that were asked about: a path or URL, or the hash of what
+            was given as data.
         calls: Every model call.
     """
 
@@ -78,27 +85,38 @@ class VisionAnswer(TypedDict):
     calls: list[ModelCall]
 
 
+class ConversationImage(NamedTuple):
+    """An image of a conversation.
+
+    Attributes:
+        reference: Its name: a path or URL, or the hash of its content.
+        block: A content block with it.
+    """
+
+    reference: str
+    block: dict[str, Any]
+
+
 def create_vision_tool(
-    mai: CompiledStateGraph[Any, Any, Any, Any],
-    *,
-    name: str = "ask_about_images",
-    description: str = _DESCRIPTION,
+    mai: AnyMAI, *, name: str = "ask_about_images", description: str = _DESCRIPTION
 ) -> BaseTool:
     """Make a tool that asks the cascade about images.
 
-    An agent calls it with a question. The images are those that it names, or else those of the
-    agent's state: its `images` key, or the latest message with images. The tool's message is a
-    short text with the answer, the route and the confidence; its artifact is a `VisionAnswer`. A
+    An agent calls it with a question. The images are those that it names; else those of the newest
+    human message; else the state's `images` key; else the conversation's latest ones. The tool's
+    message is a short text with the answer and its route; its artifact is a `VisionAnswer`. A
     question that cannot be answered becomes a message with the reason, so that the agent can ask
-    another way.
+    another way. `VisionMiddleware` brings this tool, and remembers images that a summary drops.
 
-    The cascade runs as a subgraph of the agent: `stream(..., subgraphs=True)` shows its steps,
-    tokens and events, and a parent's checkpointer and context reach it. Where no agent runs, the
-    tool can be invoked with `question` and `images`; if the run then waits for a person (`review`),
-    that is a `RuntimeError`.
+    The cascade runs as a subgraph of the agent: `stream(..., subgraphs=True)` shows its steps and
+    tokens, and a parent's checkpointer and context reach it. Its events are the agent's own, with
+    the `tool_call_id`, in `stream_mode="custom"`, and the tool's progress in "tools". Where no
+    agent runs, the tool can be invoked with `question` and `images`; if the run then waits for a
+    person (`review`), that is a `RuntimeError`.
 
     Args:
-        mai: What `create_mai` or `create_strategy` returned.
+        mai: What `create_mai` or `create_strategy` returned. A `RemoteGraph` of one gets images as
+            data, its threads are its own, and whatever fails there becomes a message too.
         name: The tool's name, as the agent's model sees it.
         description: What the agent's model is told about it.
     """
@@ -109,12 +127,12 @@ def create_vision_tool(
         choices: Choices = None,
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
-        try:
-            asked, references = _input(question, images, choices, runtime)
-            result = mai.invoke(asked, _config(runtime))
-        except (MAIError, MAIInputError) as error:
-            raise ToolException(str(error)) from error
-        return _answer(references, cast("MAIOutput", result))
+        with _tool_errors():
+            asked, references = _input(mai, question, images, choices, runtime)
+            result: Any = {}
+            for mode, event, *_ in mai.stream(asked, _config(mai, runtime), stream_mode=_MODES):
+                result = _follow(mode, event, result, runtime)
+            return _answer(references, result)
 
     async def aask(
         question: Question,
@@ -122,12 +140,13 @@ def create_vision_tool(
         choices: Choices = None,
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
-        try:
-            asked, references = _input(question, images, choices, runtime)
-            result = await mai.ainvoke(asked, _config(runtime))
-        except (MAIError, MAIInputError) as error:
-            raise ToolException(str(error)) from error
-        return _answer(references, cast("MAIOutput", result))
+        with _tool_errors():
+            asked, references = _input(mai, question, images, choices, runtime)
+            result: Any = {}
+            config = _config(mai, runtime)
+            async for mode, event, *_ in mai.astream(asked, config, stream_mode=_MODES):
+                result = _follow(mode, event, result, runtime)
+            return _answer(references, result)
 
     return StructuredTool.from_function(
         ask,
@@ -139,7 +158,118 @@ def create_vision_tool(
     )
 
 
+def conversation_images(state: object) -> tuple[list[ConversationImage], list[ConversationImage]]:
+    """Return all images of an agent's state in the order of their numbers, and the latest ones."""
+    store = _field(state, STORE)
+    if not store:
+        return find_images(state)
+    kept = {name: ConversationImage(name, block) for name, block in store["images"].items()}
+    return list(kept.values()), [kept[name] for name in store["latest"]]
+
+
+def find_images(
+    state: object, known: Container[str] = ()
+) -> tuple[list[ConversationImage], list[ConversationImage]]:
+    """Find the images that an agent's state holds besides those of `VisionMiddleware`.
+
+    Args:
+        state: It may have `images` of its own, and messages of people and tools with images.
+        known: References of images that were found before.
+
+    Returns:
+        All of them, each once; and the latest: those of the newest human message, else those of
+        `images` or of the latest message where one of them is not known yet.
+
+    Raises:
+        MAIInputError: One of `images` is no path, URL, bytes or PIL image.
+    """
+    messages = [
+        m for m in _field(state, "messages") or [] if isinstance(m, HumanMessage | ToolMessage)
+    ]
+    shown = [list(images_of(message).values()) for message in messages]
+    people = [isinstance(message, HumanMessage) for message in messages]
+    newest = max((i for i, human in enumerate(people) if human), default=None)
+    declared = _declared(state)
+    new = [
+        images
+        for images in [*shown, declared]
+        if any(image.reference not in known for image in images)
+    ]
+    everything = {image.reference: image for images in [declared, *shown] for image in images}
+    latest = (newest is not None and shown[newest]) or (new[-1] if new else [])
+    return list(everything.values()), latest
+
+
+def images_of(message: BaseMessage) -> dict[int, ConversationImage]:
+    """Return the images of a message, by the positions of their blocks."""
+    return {
+        index: _named(cast("dict[str, Any]", block), f"message:{message.id}/{index}")
+        for index, block in enumerate(message.content)
+        if is_image_block(block)
+    }
+
+
+def _declared(state: object) -> list[ConversationImage]:
+    """Return the state's own `images`, a list of them or a single one."""
+    images = _field(state, "images")
+    if not images:
+        return []
+    several = images if isinstance(images, list | tuple) else [images]
+    return [_given(image, f"images/{number}") for number, image in enumerate(several, start=1)]
+
+
+def _chosen(images: list[str] | None, state: object) -> list[ConversationImage]:
+    """Return the images that are meant."""
+    conversation, latest = conversation_images(state)
+    return [_meant(image.strip(), conversation) for image in images] if images else latest
+
+
+def _meant(image: str, conversation: Sequence[ConversationImage]) -> ConversationImage:
+    """Return a path or URL as it is, or the image of the conversation that a number names."""
+    if not (match := _NUMBER.fullmatch(image)):
+        return _given(image, "data")
+    digits = match[1]
+    number = int(digits) if len(digits) <= _MOST_DIGITS else None
+    if number is None or not 0 < number <= len(conversation):
+        have = f"holds {len(conversation)} images" if conversation else "holds no images"
+        named = number if number is not None else f"{digits[:_MOST_DIGITS]}..."
+        raise MAIInputError(f"There is no image {named}: the conversation {have}.")
+    return conversation[number - 1]
+
+
+def _given(image: Any, position: str) -> ConversationImage:
+    if not isinstance(image, str | os.PathLike | bytes | PIL.Image.Image):
+        kind = type(image).__name__
+        raise MAIInputError(f"An image is a path, a URL, bytes or a PIL image, not {kind}.")
+    block = {
+        "type": "image",
+        "image": os.fspath(image) if isinstance(image, os.PathLike) else image,
+    }
+    return _named(block if isinstance(block["image"], str) else block_image(block).block, position)
+
+
+def _named(block: dict[str, Any], position: str) -> ConversationImage:
+    """Name an image by its path or URL, or by the hash of its content.
+
+    One that cannot be read is named by its position: only who asks about it needs to know why.
+    """
+    for key in ("image_url", "url", "image", "path"):
+        value = block.get(key)
+        name = value.get("url") if isinstance(value, Mapping) else value
+        if isinstance(name, str) and name and name[:5].lower() != "data:":
+            return ConversationImage(name, block)
+    try:
+        return ConversationImage(block_image(block).digest, block)
+    except ImageError:
+        return ConversationImage(position, block)
+
+
+def _field(state: object, name: str) -> Any:
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+
+
 def _input(
+    mai: AnyMAI,
     question: str,
     images: list[str] | None,
     choices: list[str] | None,
@@ -148,7 +278,9 @@ def _input(
     """Return what the cascade is asked, and references of the images in it."""
     chosen = _chosen(images, runtime.state if runtime is not None else None)
     asked: MAIInput = {"question": question}
-    if chosen:
+    if isinstance(mai, RemoteGraph):
+        asked["images"] = [_as_data(image) for image in chosen]
+    elif chosen:
         content: list[str | dict[Any, Any]] = [image.block for image in chosen]
         asked["messages"] = [HumanMessage(content)]
     if choices:
@@ -156,101 +288,74 @@ def _input(
     return asked, [image.reference for image in chosen]
 
 
-class _Image(NamedTuple):
-    """An image that can be asked about.
-
-    Attributes:
-        block: A content block with it.
-        reference: A path or URL, or where it stands: `message:ID/BLOCK` or `images/NUMBER`.
-    """
-
-    block: dict[Any, Any]
-    reference: str
+def _as_data(image: ConversationImage) -> str:
+    """Return what another machine can read: an http(s) URL as it is, all else as a data URI."""
+    if image.reference[:7].lower() in {"http://", "https:/"}:
+        return image.reference
+    decoded = block_image(image.block)
+    return f"data:{decoded.mime_type};base64,{decoded.base64}"
 
 
-def _chosen(images: list[str] | None, state: object) -> list[_Image]:
-    """Return the images that are meant."""
-    declared = _declared(state)
-    messages = [
-        [
-            _Image(cast("dict[Any, Any]", block), f"message:{message.id}/{index}")
-            for index, block in enumerate(message.content)
-            if is_image_block(block)
-        ]
-        for message in _messages(state)
-    ]
-    if images:
-        conversation = [*declared, *(image for found in messages for image in found)]
-        return [_named(image.strip(), conversation) for image in images]
-    return declared or next((found for found in reversed(messages) if found), [])
+def _config(mai: AnyMAI, runtime: ToolRuntime[Any, Any] | None) -> RunnableConfig | None:
+    if runtime is None:
+        return None
+    called = {"tool_call_id": runtime.tool_call_id}
+    config: RunnableConfig = {**runtime.config}
+    config["metadata"] = {**(config.get("metadata") or {}), **called}
+    if isinstance(mai, RemoteGraph):  # the agent's thread and streams are none of that server's
+        config.pop("configurable", None)
+    return config
 
 
-def _named(image: str, conversation: Sequence[_Image]) -> _Image:
-    """Return a path or URL as it is, or the image of the conversation that a number names."""
-    if not image.isdecimal():
-        return _own(image, "data")
-    # Python reads no number of thousands of digits.
-    number = int(image) if len(image) <= _MOST_DIGITS else None
-    if number is None or not 0 < number <= len(conversation):
-        have = f"holds {len(conversation)} images" if conversation else "holds no images"
-        named = number if number is not None else f"{image[:_MOST_DIGITS]}..."
-        raise MAIInputError(f"There is no image {named}: the conversation {have}.")
-    return conversation[number - 1]
+def _follow(mode: str, event: Any, result: Any, runtime: ToolRuntime[Any, Any] | None) -> Any:
+    """Pass an event on, to the agent's stream and as the tool's progress; return the values."""
+    if mode == "values":
+        return event
+    if runtime is not None:
+        runtime.stream_writer(event)
+        runtime.emit_output_delta(event)
+    return result
 
 
-def _declared(state: object) -> list[_Image]:
-    """Return the state's own `images`, a list of them or a single one."""
-    images = _field(state, "images")
-    if not images:
-        return []
-    several = images if isinstance(images, list | tuple) else [images]
-    return [_own(image, f"images/{number}") for number, image in enumerate(several, start=1)]
+@contextmanager
+def _tool_errors() -> Iterator[None]:
+    """Turn whatever cannot be answered into an error that becomes the tool's message."""
+    try:
+        yield
+    except (MAIError, MAIInputError, ImageError) as error:
+        raise ToolException(str(error)) from error
+    except (RemoteException, httpx.HTTPError) as error:
+        raise ToolException(f"The remote graph failed: {_remote_reason(error)}") from error
 
 
-def _own(image: Any, position: str) -> _Image:
-    """Return an image by its path or URL; where it is data, its position stands for it."""
-    if not isinstance(image, str | os.PathLike | bytes | PIL.Image.Image):
-        kind = type(image).__name__
-        raise MAIInputError(f"An image is a path, a URL, bytes or a PIL image, not {kind}.")
-    is_name = isinstance(image, os.PathLike) or (
-        isinstance(image, str) and image[:5].lower() != "data:"
-    )
-    return _Image({"type": "image", "image": image}, str(image) if is_name else position)
+def _remote_reason(error: Exception) -> str:
+    """Return what a server tells of a failure: at best a message, at least a class name."""
+    told = error.args[0] if error.args else None
+    if isinstance(told, Mapping):
+        told = ": ".join(str(told[key]) for key in ("error", "message") if told.get(key))
+    return str(told or type(error).__name__)
 
 
-def _messages(state: object) -> Sequence[BaseMessage]:
-    """Return the messages whose images people or tools have shown."""
-    messages = _field(state, "messages") or []
-    return [message for message in messages if isinstance(message, HumanMessage | ToolMessage)]
-
-
-def _field(state: object, name: str) -> Any:
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
-
-
-def _config(runtime: ToolRuntime[Any, Any] | None) -> RunnableConfig | None:
-    return runtime.config if runtime is not None else None
-
-
-def _answer(images: list[str], result: MAIOutput) -> tuple[str, VisionAnswer]:
+def _answer(images: list[str], result: Mapping[str, Any]) -> tuple[str, VisionAnswer]:
+    if result.get("error"):
+        raise ToolException(result["error"])
     if waits_for_person(result):
         raise RuntimeError(
             "The run waits for a person, which the tool alone cannot do: call it in an agent with "
             "a checkpointer, or make the graph without `review`."
         )
-    confidence = result["confidence"]
     artifact: VisionAnswer = {
         "answer": result["answer"],
         "value": result["value"],
         "route": result["route"],
-        "fallback": result["fallback"],
-        "confidence": confidence,
+        "fallback": result.get("fallback"),
+        "confidence": result.get("confidence"),
         "images": images,
-        "calls": result["calls"],
+        "calls": result.get("calls") or [],
     }
-    lines = [
-        f"answer: {result['answer']}",
-        f"route: {result['route']}",
-        *([] if confidence is None else [f"confidence: {confidence:.2f}"]),
-    ]
+    lines = [f"answer: {artifact['answer']}", f"route: {artifact['route']}"]
+    if artifact["confidence"] is not None:
+        lines.append(f"confidence: {artifact['confidence']:.2f}")
+    if artifact["fallback"] is not None:
+        lines.append(f"fallback: {artifact['fallback']}")
     return "\n".join(lines), artifact

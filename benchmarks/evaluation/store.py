@@ -10,15 +10,16 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from ...configs import ConfigError, PromptsConfig
 from ...models.images import ImageError
 from ...models.images.sources import read_reference
 from ...models.pairs import Pair
-from ...nodes.call_cache import CallCache, Value, model_identity
+from ...nodes.call_cache import CallCache, Value, model_identity, stored_value
 from ..question import Benchmark, BenchmarkQuestion
 from ..records import holding
 from .results import Result
@@ -44,6 +45,9 @@ CREATE TABLE IF NOT EXISTS results (
 );
 SELECT value FROM calls LIMIT 0;
 """
+
+
+_RESULT = TypeAdapter(Result)
 
 
 class StoreError(ConfigError):
@@ -92,7 +96,8 @@ class QuestionCalls(CallCache):
             rows = self._database.execute(
                 "SELECT key, value FROM calls WHERE key GLOB ?", [f"{question}/*"]
             ).fetchall()
-        return {key: json.loads(value) for key, value in rows}
+        read = ((key, stored_value(value)) for key, value in rows)
+        return {key: value for key, value in read if value is not None}
 
     def take_calls(self, question: str) -> dict[str, Value]:
         """Remove the stored calls of a question, and return them with all failed ones."""
@@ -236,8 +241,7 @@ class EvaluationStore(QuestionCalls):
         rows = self._execute(
             "SELECT result FROM results WHERE strategy = ? AND key = ?", strategy, key
         )
-        found: Result | None = json.loads(rows[0][0]) if rows else None
-        return found
+        return _result(rows[0][0]) if rows else None
 
     def add_result(self, key: str, result: Result) -> None:
         """Store a result under the key of its question."""
@@ -263,6 +267,17 @@ class EvaluationStore(QuestionCalls):
                 "it writable, or name another folder; the same command continues from there."
             )
             raise self.problem from error
+
+
+def _result(text: str) -> Result | None:
+    """Read a stored result; one that is damaged is as if it was not there, and made again."""
+    found: Any = stored_value(text)
+    try:
+        calls = [{**call, "cached": False} for call in found["calls"]]
+        _RESULT.validate_python({**found, "calls": calls})
+    except (KeyError, TypeError, ValidationError):
+        return None
+    return cast("Result", found)
 
 
 def question_key(question: BenchmarkQuestion) -> str:

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ...models.images import ImageError, load_image
@@ -21,7 +22,8 @@ Example = dict[str, Any]
 
 Its keys are question (a `BenchmarkQuestion`), choices (with their letters), strategy, answer,
 route, fallback, calls, verdicts (what the cascade decided on the way, in words), grades (by
-protocol) and images (shrunk, as data URIs; one that is gone is left out).
+protocol) and images (shrunk, as data URIs; those outside of the evaluation's
+folder, which whoever sends a folder could name, are left out).
 """
 
 
@@ -86,10 +88,15 @@ def disagreement_examples(run: Evaluated, limit: int) -> list[Example]:
     return _examples(run, disagreements(run)[:limit])
 
 
-def image_uri(reference: str) -> str:
-    """Return an image, shrunk, as a data URI; empty if it cannot be read."""
+def image_uri(reference: str, folder: Path | None = None) -> str:
+    """Return an image, shrunk, as a data URI; empty if it cannot be read.
+
+    Args:
+        reference: The image.
+        folder: Only its files are read; None for any.
+    """
     try:
-        image = load_image(reference).image.copy()
+        image = load_image(reference, image_root=folder).image.copy()
     except ImageError:
         return ""
     image.thumbnail((_SIDE, _SIDE))
@@ -116,7 +123,7 @@ def _examples(run: Evaluated, rows: Frame) -> list[Example]:
                 "choices": lettered(question),
                 "verdicts": _verdicts(row) if row["strategy"] == "mai" else (),
                 "grades": _grades(row),
-                "images": list(filter(None, map(image_uri, question.images))),
+                "images": [uri for one in question.images if (uri := image_uri(one, run.folder))],
             }
         )
     return found

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 from ..statistics import Estimate
@@ -68,7 +69,12 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with its title above and its notes below."""
-        lines = [f"**{self.title}**", "", _line(self.columns), "|---" * len(self.columns) + "|"]
+        lines = [
+            f"**{escape(self.title, quote=False)}**",
+            "",
+            _line(self.columns),
+            "|---" * len(self.columns) + "|",
+        ]
         notes = [line for note in self.notes for line in ("", note)]
         return "\n".join([*lines, *map(_line, self.cells()), *notes]) + "\n"
 
@@ -128,6 +134,6 @@ def percent(part: Estimate) -> Estimate:
 
 
 def _line(cells: Sequence[str]) -> str:
-    # A bar would end the cell, and a line break the row.
-    escaped = (" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    # A bar would end the cell, and a line break the row; HTML in a name would be run by a browser.
+    escaped = (escape(cell, quote=False).replace("|", "\\|").splitlines() for cell in cells)
+    return f"| {' | '.join(map(' '.join, escaped))} |"

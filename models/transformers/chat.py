@@ -16,7 +16,7 @@ from ..errors import ModelError
 from ..local_chat import LocalCall, LocalChat, check_timeout, start_in_thread
 from ..weights import model_weights
 from .load_errors import ModelSpec
-from .loading import check_draft_files, count_layers, get_engine, release_engine
+from .loading import check_draft_files, count_layers, get_engine, is_loaded, release_engine
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -77,6 +77,11 @@ class ChatTransformers(LocalChat):
         """
         self._engine()
         return self
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the weights are in memory."""
+        return is_loaded(self._spec())
 
     def unload(self) -> None:
         """Release the weights, for all instances that share them; the next call loads them."""

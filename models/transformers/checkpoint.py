@@ -180,6 +180,7 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
                 dtype=dtype,
                 attn_implementation=spec.attention,
                 trust_remote_code=False,
+                use_safetensors=True,  # other formats can run code
                 output_loading_info=True,
             )
         _check_weights(spec, report, model)

@@ -81,6 +81,7 @@ class EngineSpec:
             # As long as the memory allows: vision models name contexts that few GPUs can hold.
             "max_model_len": -1,
             "enable_prefix_caching": True,
+            "load_format": "safetensors",  # other formats can run code
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
         }

@@ -28,8 +28,9 @@ def write(tmp_path, content, name="mine.yaml"):
 
 
 def test_pairs_and_prompts_of_the_package():
-    pairs = "qwen3-vl-2b-4b qwen3-vl-2b-8b qwen3-vl-2b-8b-vllm qwen3-vl-4b-8b"
-    pairs += " internvl3.5-1b-8b internvl3.5-2b-14b internvl3.5-2b-8b demo demo-server demo-vllm"
+    pairs = "qwen3-vl-2b-4b qwen3-vl-2b-8b qwen3-vl-2b-8b-thinking qwen3-vl-2b-8b-vllm"
+    pairs += " qwen3-vl-4b-8b internvl3.5-1b-8b internvl3.5-2b-14b internvl3.5-2b-8b"
+    pairs += " demo demo-server demo-vllm"
     assert set(list_pairs()) == set(pairs.split())
     assert {"default", "demo"} <= set(list_prompts())
     for name in list_pairs():

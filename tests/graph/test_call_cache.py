@@ -1,10 +1,12 @@
 """The cache of model calls: what is equal is called once, and nothing else is shared."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from fakes import PROMPTS, QUESTION, AttentiveModel, ScriptedModel, models
@@ -48,6 +50,30 @@ def test_equal_content_is_called_once_and_marked(run, image, tmp_path):
         assert [call["cached"] for call in again["calls"]] == [True] * 4
     assert [call["cached"] for call in first["calls"]] == [False] * 4
     assert len(small.calls) + len(large.calls) == 4
+
+
+def test_a_damaged_call_is_made_again(run, image, tmp_path):
+    path = tmp_path / "calls.sqlite"
+    for damaged in (
+        "",
+        "{",
+        "5",
+        "[1]",
+        '"x"',
+        "{}",
+        '{"text": 5}',
+        '{"seconds": "soon"}',
+        "[" * 9999,
+    ):
+        small, large = models("direct")
+        cache = CallCache(path)
+        graph = create_mai(small, large, prompts=PROMPTS, cache=cache)
+        run(graph, QUESTION | {"images": [image("red")]})
+        assert len(small.calls) + len(large.calls) == 2, damaged
+        cache.close()
+        with closing(sqlite3.connect(path)) as database, database:
+            assert database.execute("SELECT count(*) FROM calls").fetchone() == (2,)
+            database.execute("UPDATE calls SET value = ?", [damaged])
 
 
 def test_what_differs_is_called_again(run, image):

@@ -57,7 +57,7 @@ def test_batches_keep_their_order():
     small.script["direct"] = large.script["direct"] = lambda prompt: prompt.split()[0]
     graph = create_mai(small, large, prompts=PROMPTS)
     questions = [f"{number} dots: how many?" for number in range(8)]
-    given = [{"question": question, "answer_type": "number"} for question in questions]
+    given = [QUESTION | {"question": one, "answer_type": "number"} for one in questions]
     answers = [result["answer"] for result in graph.batch(given)]
     assert answers == [str(number) for number in range(8)]
 
@@ -120,7 +120,7 @@ def test_parallel_threads_of_one_checkpointer_do_not_mix():
 
     def ask(number):
         config = {"configurable": {"thread_id": str(number % 4)}}
-        given = {"question": f"{number} dots: how many?", "answer_type": "number"}
+        given = QUESTION | {"question": f"{number} dots?", "answer_type": "number"}
         with locks[number % 4]:
             return graph.invoke(given, config)["answer"]
 

@@ -3,13 +3,12 @@ import operator
 from typing import Annotated, Any
 
 import pytest
-from fakes import PROMPTS, QUESTION, models
+from fakes import PROMPTS, QUESTION, block, models, png
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, interrupt
-from PIL import Image
 from typing_extensions import TypedDict
 
 from langgraph_mai import MAIError, MAIInput, MAIInputError, MAIOutput, MAIState, create_mai
@@ -19,6 +18,7 @@ class Parent(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     calls: Annotated[list[Any], operator.add]
     question: str
+    images: list[str]
     answer: str
     route: str
 
@@ -38,12 +38,12 @@ def mai(route="reasoned", **options):
 def test_as_a_node_it_fills_the_shared_keys():
     result = parent_of(mai()).invoke(QUESTION)
     assert (result["answer"], result["route"]) == ("yes", "reasoned")
-    assert [message.type for message in result["messages"]] == ["ai"]
+    assert [message.type for message in result["messages"]] == ["human", "ai"]
 
 
 def test_keys_with_a_reducer_are_not_doubled():
     given = {
-        "messages": [HumanMessage("Hello"), HumanMessage("Is it red?")],
+        "messages": [HumanMessage("Hello"), HumanMessage([block(), "Is it red?"])],
         "calls": ["a call of the parent's own"],
     }
     result = parent_of(mai()).invoke(given)
@@ -56,7 +56,7 @@ def test_a_wrapper_node_works_too():
     inner = mai()
 
     def wrapper(state: Parent) -> Parent:
-        return {"answer": inner.invoke({"question": state["question"]})["answer"]}
+        return {"answer": inner.invoke({key: state[key] for key in QUESTION})["answer"]}
 
     assert parent_of(wrapper).invoke(QUESTION)["answer"] == "yes"
 
@@ -65,7 +65,7 @@ async def test_both_work_in_an_event_loop():
     inner = mai()
 
     async def wrapper(state: Parent) -> Parent:
-        return {"answer": (await inner.ainvoke({"question": state["question"]}))["answer"]}
+        return {"answer": (await inner.ainvoke({key: state[key] for key in QUESTION}))["answer"]}
 
     for node in (inner, wrapper):
         result = await parent_of(node).ainvoke(QUESTION)
@@ -138,7 +138,7 @@ def test_nodes_before_it_lose_nothing_and_the_next_run_starts_without(
     form, keep, schemas, tmp_path
 ):
     path = tmp_path / "red.png"
-    Image.new("RGB", (40, 40), "red").save(path)
+    path.write_bytes(png())
     small, large = models("direct")
     inner = create_mai(small, large, prompts=PROMPTS)
     graph = with_nodes_before(inner, InMemorySaver() if keep else None, form, **schemas)
@@ -148,11 +148,10 @@ def test_nodes_before_it_lose_nothing_and_the_next_run_starts_without(
     assert graph.invoke(given, config)["route"] == "direct"
     assert (asked_by(small), small.calls[-1]["images"]) == ("Which?\nA. yes\nB. no", 1)
 
-    graph.invoke({"messages": [HumanMessage("Is it red?")]}, config)
-    assert (asked_by(small), small.calls[-1]["images"]) == ("Is it red?", 0)
-
-    graph.invoke({"question": "Is it blue?"}, config)
-    assert (asked_by(small), small.calls[-1]["images"]) == ("Is it blue?", 0)
+    with pytest.raises(MAIInputError, match="There is no image"):
+        graph.invoke({"messages": [HumanMessage("Is it red?")]}, config)
+    graph.invoke({"messages": [HumanMessage([block(), "Is it red?"])]}, config)
+    assert (asked_by(small), small.calls[-1]["images"]) == ("Is it red?", 1)
 
 
 def test_a_node_before_it_may_change_the_question():
@@ -161,13 +160,14 @@ def test_a_node_before_it_may_change_the_question():
     graph.add_node("translate", lambda _state: QUESTION)
     graph.add_node("mai", create_mai(small, large, prompts=PROMPTS))
     graph.add_edge(START, "translate").add_edge("translate", "mai")
-    assert graph.compile().invoke({"question": "Ist es rot?"})["answer"] == "yes"
+    assert graph.compile().invoke(QUESTION | {"question": "Ist es rot?"})["answer"] == "yes"
     assert asked_by(small) == "Is it red?"
 
 
 def test_a_graph_that_interrupts_before_it_declares_the_question_itself():
     class Own(MAIState):
         question: str
+        images: list[str]
 
     small, large = models("direct")
     graph = StateGraph(Own)
@@ -203,7 +203,7 @@ def test_many_questions_by_abatch_or_send():
         lambda state: [Send("answer", {"asked": one}) for one in state["questions"]],
         ["answer"],
     )
-    questions = [QUESTION, {"question": " "}, {"question": "Is it round?"}]
+    questions = [QUESTION, QUESTION | {"question": " "}, QUESTION | {"question": "Is it round?"}]
     limits = {"max_concurrency": 2}
     results = asyncio.run(graph.compile().ainvoke({"questions": questions}, limits))["answers"]
     assert [result.get("answer") for result in results] == ["yes", None, "yes"]

@@ -48,6 +48,7 @@ def test_6229_a_second_turn_does_not_return_the_first_ones_route():
 
 class Counting(TypedDict, total=False):
     question: str
+    images: list[str]
     answer: str
     messages: Annotated[list[AnyMessage], add_messages]
     calls: Annotated[list[Any], operator.add]
@@ -61,7 +62,7 @@ def test_4007_6290_a_parents_counters_are_counted_once(checkpointer):
     result = graph.invoke(given, THREAD)
     assert result["asked"] == 1
     assert len(result["calls"]) == 1 + 4
-    assert [message.type for message in result["messages"]] == ["human", "ai"]
+    assert [message.type for message in result["messages"]] == ["human", "human", "ai"]
 
 
 @pytest.mark.parametrize("context", [{}, MAIContext()], ids=["dict", "object"])
@@ -137,7 +138,7 @@ def test_a_wrapper_with_a_thread_of_its_own():
 
     def wrapper(state: MAIState) -> MAIState:
         own = {"configurable": {"thread_id": "inner"}}
-        return {"answer": inner.invoke({"question": state["question"]}, own)["answer"]}
+        return {"answer": inner.invoke({key: state[key] for key in QUESTION}, own)["answer"]}
 
     graph = under(wrapper, checkpointer=InMemorySaver())
     for _ in range(2):

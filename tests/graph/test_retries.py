@@ -55,7 +55,7 @@ LASTING = [
 
 @pytest.fixture
 def run(run):
-    return lambda graph, **given: run(graph, given)
+    return lambda graph, **given: run(graph, QUESTION | given)
 
 
 def failing(times, error):

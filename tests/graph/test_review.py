@@ -3,10 +3,12 @@ import math
 
 import pytest
 from fakes import PROMPTS, QUESTION, models
+from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
+from pydantic import TypeAdapter
 
 from langgraph_mai import MAIState, create_mai
 
@@ -22,7 +24,17 @@ def reviewed(route="transferred", checkpointer=None, **options):
     return small, large, graph
 
 
-@pytest.mark.parametrize("resumed", ["No", {"answer": "no."}])
+def decision(**given):
+    return {"decisions": [given]}
+
+
+def edited(answer):
+    return decision(type="edit", edited_action={"name": "answer", "args": {"answer": answer}})
+
+
+@pytest.mark.parametrize(
+    "resumed", ["No", {"answer": "no."}, edited("no"), decision(type="respond", message="No")]
+)
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_person_overrules_the_models(checkpointer, resumed, durability):
     _, large, graph = reviewed(checkpointer=checkpointer)
@@ -30,7 +42,7 @@ def test_a_person_overrules_the_models(checkpointer, resumed, durability):
     (shown,) = (one.value for one in stopped["__interrupt__"])
     assert (shown["small"], shown["large"]) == ("no", "yes")
     assert shown["reasoning"] == "Hm.\nAnswer: no"
-    assert (shown["event"], shown["question"]) == ("review", "Is it red?")
+    assert shown["question"] == "Is it red?"
 
     result = graph.invoke(Command(resume=resumed), THREAD, durability=durability)
     assert (result["answer"], result["route"], result["fallback"]) == ("no", "reasoned", "review")
@@ -39,7 +51,39 @@ def test_a_person_overrules_the_models(checkpointer, resumed, durability):
     assert result["messages"][-1].text == "no"
 
 
-@pytest.mark.parametrize("resumed", [{"answer": None}, {"answer": ""}, " "])
+def test_the_request_is_langchains_and_the_conversation_says_what_it_is_about():
+    *_, graph = reviewed(checkpointer=InMemorySaver())
+    (request,) = (one.value for one in graph.invoke(QUESTION, THREAD)["__interrupt__"])
+    TypeAdapter(HITLRequest).validate_python(request)
+    (action,), (config,) = request["action_requests"], request["review_configs"]
+    assert (action["name"], action["args"]) == (config["action_name"], {"answer": "yes"})
+    assert config["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
+    assert "> Hm." in action["description"]
+    told = graph.get_state(THREAD).values["messages"][-1]
+    assert told.text == "The small model answers no, the large one yes."
+
+    result = graph.invoke(Command(resume=decision(type="approve")), THREAD)
+    assert (result["answer"], result["fallback"]) == ("yes", "review")
+    messages = result["messages"]
+    assert [(message.type, message.text) for message in messages] == [
+        ("human", "Is it red?"),
+        ("ai", "yes"),
+    ]
+    assert messages[-1].id == told.id
+
+
+def test_what_the_large_model_did_not_answer_cannot_be_approved():
+    _, large, graph = reviewed(checkpointer=InMemorySaver())
+    large.script["direct"] = "Hm."
+    (shown,) = graph.invoke(QUESTION, THREAD)["__interrupt__"]
+    assert shown.value["review_configs"][0]["allowed_decisions"] == ["edit", "reject", "respond"]
+    (again,) = graph.invoke(Command(resume=decision(type="approve")), THREAD)["__interrupt__"]
+    assert again.value["problem"]
+
+
+@pytest.mark.parametrize(
+    "resumed", [{"answer": None}, {"answer": ""}, " ", decision(type="reject")]
+)
 def test_a_person_lets_it_go_on(checkpointer, resumed):
     _, large, graph = reviewed(checkpointer=checkpointer)
     graph.invoke(QUESTION, THREAD)
@@ -71,7 +115,16 @@ def test_a_number_is_an_answer(checkpointer, resumed):
     assert (result["answer"], result["fallback"]) == ("4", "review")
 
 
-WRONG = [["yes"], True, {"answer": ["yes"]}, {"foo": 1}, {"answer": "no", "foo": 1}, math.nan]
+WRONG = [
+    decision(type="what"),
+    {"decisions": []},
+    ["yes"],
+    True,
+    {"answer": ["yes"]},
+    {"foo": 1},
+    {"answer": "no", "foo": 1},
+    math.nan,
+]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
@@ -88,7 +141,7 @@ def test_what_is_no_answer_is_asked_again_with_what_was_wrong(wrong, way):
     assert first.value["problem"] is None
     for resumed in (wrong, wrong):
         (again,) = run(Command(resume=resumed))["__interrupt__"]
-        assert again.value["problem"].startswith("Answer with a text or a number")
+        assert again.value["problem"].startswith("Resume with")
         assert {**again.value, "problem": None} == first.value
     result = run(Command(resume="no"))
     assert (result["answer"], result["fallback"]) == ("no", "review")
@@ -121,7 +174,7 @@ async def test_it_works_in_an_event_loop_as_a_subgraph(tmp_path, durability):
 def test_without_a_checkpointer_the_run_ends_with_the_question_to_the_person():
     *_, graph = reviewed()
     result = graph.invoke(QUESTION)
-    assert result["__interrupt__"][0].value["event"] == "review"
+    assert result["__interrupt__"][0].value["action_requests"]
     assert "answer" not in result
 
 

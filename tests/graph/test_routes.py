@@ -1,7 +1,7 @@
 import pytest
 from fakes import PROMPTS, QUESTION, ScriptedModel, models
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from PIL import Image
 
 from langgraph_mai import create_mai, image_reference
@@ -44,7 +44,8 @@ def test_a_call_records_text_answer_tokens_and_time(run):
 def test_the_message_sums_the_usage_of_all_calls(run):
     small, large = models("transferred")
     result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
-    (message,) = result["messages"]
+    question, message = result["messages"]
+    assert (question.type, question.text) == ("human", "Is it red?")
     assert isinstance(message, AIMessage)
     assert message.text == "yes"
     assert message.name == "mai"
@@ -57,7 +58,7 @@ def test_the_message_sums_the_usage_of_all_calls(run):
 def test_prompts_hold_question_choices_and_limits():
     small, large = models()
     small.script["direct"] = large.script["direct"] = "B"
-    given = {"question": "Which?", "choices": ["cat", "dog"]}
+    given = QUESTION | {"question": "Which?", "choices": ["cat", "dog"]}
     result = create_mai(small, large, prompts=PROMPTS).invoke(given)
     assert result["answer"] == "B"
     (call,) = small.calls
@@ -69,7 +70,7 @@ def test_choices_are_found_in_the_question():
     small, large = models()
     small.script["direct"] = large.script["direct"] = "A"
     question = "Which animal is it?\nA. cat\nB. dog"
-    result = create_mai(small, large, prompts=PROMPTS).invoke({"question": question})
+    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION | {"question": question})
     assert result["calls"][0]["kind"] == "choice"
     assert small.calls[0]["prompt"] == "Which animal is it?\nA. cat\nB. dog\nDIRECT"
 
@@ -105,51 +106,6 @@ def test_images_as_bytes_pil_and_references(tmp_path):
     images = [picture, (tmp_path / "red.png").read_bytes(), image_reference(picture, tmp_path)]
     graph.invoke({"question": "Is it red?", "images": images})
     assert small.calls[0]["images"] == 3
-
-
-def test_the_last_human_message_is_asked(tmp_path):
-    path = tmp_path / "red.png"
-    Image.new("RGB", (40, 40), "red").save(path)
-    small, large = models()
-    messages = [
-        HumanMessage("Is it blue?"),
-        AIMessage("no"),
-        HumanMessage(
-            [
-                {"type": "text", "text": "Is it red?"},
-                {"type": "image_url", "image_url": {"url": path.as_uri()}},
-            ]
-        ),
-    ]
-    result = create_mai(small, large, prompts=PROMPTS).invoke({"messages": messages})
-    assert small.calls[0]["prompt"] == "Is it red?\nDIRECT"
-    assert small.calls[0]["images"] == 1
-    assert [message.type for message in result["messages"]] == ["human", "ai", "human", "ai"]
-
-
-def test_images_beside_messages_count_too(tmp_path):
-    path = tmp_path / "red.png"
-    Image.new("RGB", (40, 40), "red").save(path)
-    block = {"type": "image_url", "image_url": {"url": str(path)}}
-    with_image = HumanMessage([block, {"type": "text", "text": "Is it red?"}])
-    small, large = models()
-    graph = create_mai(small, large, prompts=PROMPTS)
-    graph.invoke({"messages": [HumanMessage("Is it red?")], "images": [str(path)]})
-    graph.invoke({"messages": [with_image], "images": []})
-    graph.invoke({"messages": [with_image], "question": "Is it red?"})
-    assert [call["images"] for call in small.calls] == [1, 1, 1]
-
-
-def test_a_question_goes_before_the_messages_of_earlier_turns(tmp_path):
-    path = tmp_path / "red.png"
-    Image.new("RGB", (40, 40), "red").save(path)
-    block = {"type": "image_url", "image_url": {"url": str(path)}}
-    history = [HumanMessage([{"type": "text", "text": "Is it blue?"}, block]), AIMessage("no")]
-    small, large = models()
-    graph = create_mai(small, large, prompts=PROMPTS)
-    graph.invoke({"messages": history, "question": "Is it red?"})
-    assert small.calls[0]["prompt"] == "Is it red?\nDIRECT"
-    assert small.calls[0]["images"] == 0
 
 
 def test_a_verifier_decides(run):

@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from fakes import PROMPTS, QUESTION, models
 from langchain_core.language_models import FakeListChatModel
@@ -27,16 +25,6 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph, **given):
-        if request.param == "invoke":
-            return graph.invoke(given)
-        return asyncio.run(graph.ainvoke(given))
-
-    return go
-
-
 def test_every_strategy_is_tested():
     assert set(EXPECTED) == set(STRATEGIES)
 
@@ -62,14 +50,14 @@ def test_two_stage_reads_its_own_reasoning():
 def test_speculation_is_the_large_models_reasoning_with_the_small_one_as_draft(run):
     small, large = models("transferred")
     graph = create_strategy("speculative", small, large, prompts=PROMPTS)
-    result = run(graph, question="Is it red?")
+    result = run(graph, QUESTION)
     (call,) = result["calls"]
     assert (call["drafted_tokens"], call["accepted_tokens"]) == (8, 6)
     assert accept_rate(result["calls"]) == 0.75
     (asked,) = large.calls
     assert asked["draft"] is small
     assert small.calls == []
-    plain = run(create_strategy("large_reason", small, large, prompts=PROMPTS), question="Is it?")
+    plain = run(create_strategy("large_reason", small, large, prompts=PROMPTS), QUESTION)
     assert "drafted_tokens" not in plain["calls"][0]
     assert accept_rate(plain["calls"]) is None
 

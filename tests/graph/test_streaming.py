@@ -39,7 +39,7 @@ def test_tokens_of_both_agents_are_seen_and_told_apart(graph, way):
             final.append(chunk.text)
             continue
         (tag,) = [tag for tag in metadata["tags"] if tag.startswith("mai:")]
-        assert tag == f"mai:{metadata['mai_role']}"
+        assert tag == f"mai:{metadata['mai_role']}" == f"mai:{chunk.name}"
         said[tag].append((metadata["mai_style"], chunk.text))
     assert said["mai:large"] == [("direct", "yes"), ("transfer", "yes")]
     assert said["mai:small"] == [
@@ -84,8 +84,11 @@ def test_the_final_message_is_streamed_once(graph, way):
     assert final[0].usage_metadata["output_tokens"] == 6
 
 
-def test_tokens_can_be_left_out_by_a_tag():
+def test_tokens_can_be_left_out():
     small, large = models("direct", StreamingModel)
+    silent = create_mai(small, large, prompts=PROMPTS, stream_tokens=False)
+    for graph in (silent, nested(silent)):
+        assert [chunk.text for _, (chunk, _) in collect(graph, "messages")] == ["yes"]
     quiet = create_mai(small.with_config(tags=["nostream"]), large, prompts=PROMPTS)
     said = [meta for _, (_, meta) in collect(quiet, "messages") if "mai_style" in meta]
     assert {tag for meta in said for tag in meta["tags"] if tag.startswith("mai:")} == {"mai:large"}

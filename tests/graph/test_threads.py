@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -56,14 +56,19 @@ def mai(route="transferred", saver=None, **options):
 def test_a_second_question_starts_afresh(checkpointer):
     small, large = models("transferred")
     graph = create_mai(small, large, prompts=PROMPTS, checkpointer=checkpointer)
-    first = graph.invoke({"question": "Is it red?", "answer_type": "yes_no"}, THREAD)
+    first = graph.invoke(QUESTION | {"answer_type": "yes_no"}, THREAD)
     assert (first["route"], len(first["calls"])) == ("transferred", 4)
 
     small.script["direct"] = large.script["direct"] = "3"
-    second = graph.invoke({"question": "How many dots are there?"}, THREAD)
+    second = graph.invoke(QUESTION | {"question": "How many dots are there?"}, THREAD)
     assert (second["answer"], second["value"], second["route"]) == ("3", 3.0, "direct")
     assert [call["kind"] for call in second["calls"]] == ["number", "number"]
-    assert [message.text for message in second["messages"]] == ["yes", "3"]
+    assert [message.text for message in second["messages"]] == [
+        "Is it red?",
+        "yes",
+        "How many dots are there?",
+        "3",
+    ]
 
 
 @pytest.mark.parametrize("ending", ["answered", "failed", "refused"])
@@ -81,8 +86,11 @@ def test_no_run_sees_the_former_input(checkpointer, ending, noise):
     else:
         with pytest.raises(MAIInputError):
             graph.invoke(given | {"choices": ["yes", "yes"]}, THREAD)
-    graph.invoke(FOLLOW_UP, THREAD)
-    assert (small.calls[-1]["prompt"], small.calls[-1]["images"]) == ("Is it blue?\nDIRECT", 0)
+    small.calls.clear()
+    with pytest.raises(MAIInputError, match="There is no image"):
+        graph.invoke(FOLLOW_UP, THREAD)
+    assert small.calls == []
+    graph.invoke(message(noise), THREAD)
     assert not graph.get_state(THREAD).values.get("image_data")
 
 
@@ -114,7 +122,7 @@ def row_bytes(path):
     ("build", "given", "first", "more"),
     [
         (lambda saver: mai(saver=saver), message, 2.5, 0.3),
-        (lambda saver: mai(saver=saver), as_uri, 3.5, 0.3),
+        (lambda saver: mai(saver=saver, require_images=False), as_uri, 3.5, 0.3),
         # Of a parent with `add_messages`, what comes on top of an empty node: 4.0, 3.0 per run.
         (in_parent(mai()), message, 4.02 + 3.1, 3.02 + 3.1),
         (in_parent(wrapper), message, 4.02 + 2.1, 3.02 + 2.1),
@@ -192,7 +200,7 @@ def test_an_image_that_changed_meanwhile_costs_no_answer(tmp_path):
 KILLED = """
 import os, sys
 sys.path[:0] = [{tests!r}]
-from fakes import PROMPTS, models
+from fakes import PROMPTS, QUESTION, models
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph_mai import create_mai
 small, large = models("transferred")

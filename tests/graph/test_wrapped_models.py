@@ -77,7 +77,7 @@ def test_a_judge_may_be_wrapped():
     small.script["direct"], large.script["direct"] = "a car", "an automobile"
     judge = Judge(ScriptedModel(script={"judge": "Yes."}).with_retry())
     graph = create_mai(small, large, prompts=PROMPTS, verifier=judge)
-    given = {"question": "What is it?", "answer_type": "short_text"}
+    given = QUESTION | {"question": "What is it?", "answer_type": "short_text"}
     assert graph.invoke(given)["route"] == "direct"
 
 

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from fakes import PROMPTS, ScriptedModel, models
+from fakes import PROMPTS, QUESTION, ScriptedModel, models
 
 from langgraph_mai import Judge, create_mai
 
@@ -12,6 +12,7 @@ def run(request):
         small, large = models("transferred")
         small.script["direct"], large.script["direct"] = small_says, large_says
         graph = create_mai(small, large, prompts=PROMPTS, verifier=judge)
+        given = QUESTION | given
         if request.param == "invoke":
             return graph.invoke(given)
         return asyncio.run(graph.ainvoke(given))

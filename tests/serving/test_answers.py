@@ -7,8 +7,11 @@ from endpoints import PIXEL, ask, events, question, scripted_pair, served
 from langsmith import Client
 from langsmith.run_helpers import tracing_context
 
-from langgraph_mai import create_mai
+from langgraph_mai import Pair, create_mai
 from langgraph_mai.graph import STRATEGIES
+
+from ..graph.test_gate import PROMPTS, calibration
+from ..graph.test_gate import pair as sure_pair
 
 ROUTES = [("direct", 2, ""), ("reasoned", 3, "It looks red.\nAnswer: yes")]
 ROUTES += [("transferred", 4, "Hm.\nAnswer: no")]
@@ -190,3 +193,21 @@ async def test_route_and_confidence_are_in_the_metadata_of_a_traced_run():
             await ask(http)
     metadata = [run.get("extra", {}).get("metadata", {}) for run in sent]
     assert any(one.get("route") == "direct" and "confidence" in one for one in metadata)
+
+
+async def test_a_gate_skips_the_large_model_unless_a_request_changes_the_prompts(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("random.random", lambda: 1.0)  # no audit
+    small, large = sure_pair("transferred")
+    file = tmp_path / "calibration.json"
+    file.write_text(calibration(small, large).model_dump_json())
+    pair = Pair("sure", small, large, PROMPTS, gate=str(file))
+    system = [{"role": "system", "content": "Be brief."}, *question()["messages"]]
+    async with served(pair) as client:
+        _, body = await ask(client, mai={"answer_type": "yes_no"})
+        told = body["mai"]
+        assert (told["route"], len(told["calls"]), told["gate"]["off"]) == ("confident", 1, None)
+        assert told["confidence"] == pytest.approx(0.85)
+        _, body = await ask(client, messages=system)
+        assert (body["mai"]["route"], body["mai"]["gate"]) == ("transferred", None)

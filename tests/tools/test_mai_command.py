@@ -12,6 +12,7 @@ from langgraph_mai import __version__
 CALL_KEYS = {
     *("role", "style", "text", "answer", "value", "unit", "kind", "finish_reason", "cut", "error"),
     *("input_tokens", "output_tokens", "cached_tokens", "seconds", "cached"),
+    *("reasoning", "images", "probability"),
 }
 RED = "Is there a red circle?"
 
@@ -122,7 +123,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words, sentence):
 
 
 def test_without_speculation_it_says_why(away):
-    result = mai("ask", "Is it red?", "--pair", away, "--strategy", "speculative")
+    result = mai("ask", "Is it red?", "--no-image", "--pair", away, "--strategy", "speculative")
     assert result.exit_code == 2
     assert "ChatServer takes none" in result.stderr
 
@@ -130,7 +131,7 @@ def test_without_speculation_it_says_why(away):
 @pytest.mark.parametrize("content", ["small: {model: x, revision: 2024-13-45}", "[" * 5000])
 def test_a_pair_file_that_is_no_yaml_is_bad_input(tmp_path, content):
     (tmp_path / "pair.yaml").write_text(content)
-    result = mai("ask", "Is it?", "--pair", str(tmp_path / "pair.yaml"))
+    result = mai("ask", "Is it?", "--no-image", "--pair", str(tmp_path / "pair.yaml"))
     assert result.exit_code == 2
     assert "cannot be read as YAML" in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -143,17 +144,17 @@ def test_bad_usage_is_exit_code_2(words):
 
 @pytest.mark.parametrize("question", ["x" * 1500, "a" * 300 + "/b?", "/" * 300, "~nobody/x?"])
 def test_a_question_that_cannot_be_a_file_name_is_asked(question):
-    assert asked(question, "--strategy", "small_direct")["question"] == question
+    assert asked(question, "--no-image", "--strategy", "small_direct")["question"] == question
 
 
 def test_arguments_of_a_locale_without_utf_8_are_understood():
     given = "红色的圆有几个?".encode().decode("ascii", "surrogateescape")
-    assert asked(given, "--strategy", "small_direct")["question"] == "红色的圆有几个?"
+    assert asked(given, "--no-image", "--strategy", "small_direct")["question"] == "红色的圆有几个?"
 
 
 def test_json_is_ascii(write_pair, tmp_path):
     pair = str(Path(write_pair()).rename(tmp_path / "红.yaml"))
-    for words in (["ask", "红?", "--pair", pair], ["check", pair]):
+    for words in (["ask", "红?", "--no-image", "--pair", pair], ["check", pair]):
         out = mai(*words, "--json").stdout
         assert out.isascii()
         assert json.loads(out)["pair"] == pair
@@ -166,7 +167,7 @@ def test_one_missing_model_is_reported_and_the_other_answers(broken_pair, image)
 
 
 def test_a_failed_run_is_exit_code_1_and_debug_shows_where(broken_pair):
-    words = ["ask", "Is it?", "--pair", broken_pair, "--strategy", "large_direct"]
+    words = ["ask", "Is it?", "--no-image", "--pair", broken_pair, "--strategy", "large_direct"]
     result = mai(*words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "There is no model folder" in result.stderr

@@ -38,7 +38,7 @@ def test_json_alone_is_on_stdout(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 @pytest.mark.parametrize("seconds", [0.3, 1.6])
 def test_ctrl_c_ends_with_one_line(seconds):
-    process = start("ask", "How many fingers has a hand?")
+    process = start("ask", "How many fingers has a hand?", "--no-image")
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -72,7 +72,7 @@ def test_what_the_output_cannot_show_is_an_escape(encoding, tmp_path):
     ("words", "closed"),
     [
         *(("pairs --json", closed) for closed in (">&-", "2>&-", "<&-")),
-        *((words, "<&- >&- 2>&-") for words in ("pairs", "--help", "ask 'Is it?' --json")),
+        *((words, "<&- >&- 2>&-") for words in ("pairs", "--help", "ask 'Is it?' --no-image --json")),
     ],
 )
 def test_closed_streams_are_no_failure(words, closed):

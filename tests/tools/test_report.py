@@ -1,10 +1,12 @@
 """`mai report` as people call it: what it writes, and what it says of what cannot be."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from evaluations import mai
+from PIL import Image
 
 from ..benchmarks.report.conftest import cascade_result, reason_result, write_evaluation
 
@@ -66,3 +68,24 @@ def test_what_cannot_be_is_one_sentence(ten, tmp_path, monkeypatch):
     done = mai("report", str(tmp_path))
     assert (done.exit_code, done.stdout) == (2, "")
     assert "holds no finished evaluation" in done.stderr
+
+
+def test_a_folder_of_somebody_else_shows_no_files_and_runs_nothing(ten, tmp_path):
+    """Its questions name an image of the reader's disk, its names hold HTML and control codes."""
+    private = tmp_path / "private.png"
+    Image.new("RGB", (64, 64), "blue").save(private)
+    folder = tmp_path / "theirs"
+    shutil.copytree(ten, folder)
+    lines = (folder / "questions.jsonl").read_text().splitlines()
+    questions = [json.loads(line) | {"images": [str(private)]} for line in lines]
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in questions))
+    record = json.loads((folder / "run.json").read_text())
+    record |= {"pair": "<script>alert(1)</script>\x1b]0;owned\x07\u202e"}
+    (folder / "run.json").write_text(json.dumps(record))
+    page, out = tmp_path / "page.html", tmp_path / "out"
+    done = mai("report", str(folder), "--html", str(page), "--out", str(out), "--no-plots")
+    assert done.exit_code == 0, done.output
+    assert "data:image/jpeg" not in page.read_text()
+    for text in (page.read_text(), (out / "report.md").read_text()):
+        assert "<script>" not in text
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.output)

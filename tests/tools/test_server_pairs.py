@@ -85,5 +85,7 @@ def test_a_pair_that_cannot_be_used(listing, models, words, mai, pair, server):
 
 def test_servers_that_are_down(mai, pair, server):
     server.stop()
-    assert "cannot be reached" in mai("ask", "Is it red?", "--pair", pair, code=1).stderr
+    assert (
+        "cannot be reached" in mai("ask", "Is it red?", "--no-image", "--pair", pair, code=1).stderr
+    )
     server.start()

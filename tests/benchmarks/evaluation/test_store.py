@@ -51,6 +51,22 @@ def test_a_folder_belongs_to_one_process_and_its_calls_survive_a_kill(tmp_path):
         assert (store.get("7"), store.get("20")) == ({"text": "7"}, None)
 
 
+def stored_result(strategy, answer):
+    keys = ("id", "text", "route", "fallback", "error")
+    return dict.fromkeys(keys) | {"id": "q", "strategy": strategy, "answer": answer, "calls": []}
+
+
+def test_a_damaged_result_is_as_if_it_was_not_there(tmp_path):
+    with EvaluationStore(tmp_path) as store:
+        store.add_result("key", stored_result("mai", "yes"))
+        assert store.result("mai", "key")["answer"] == "yes"
+    for damaged in ("", "{", "5", '{"id": 5}', "[]"):
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database, database:
+            database.execute("UPDATE results SET result = ?", [damaged])
+        with EvaluationStore(tmp_path) as store:
+            assert store.result("mai", "key") is None
+
+
 def test_a_folder_belongs_to_one_benchmark_pair_and_wording(tmp_path):
     small, large = models()
     pair = Pair("fake", small, large, PROMPTS)
@@ -89,7 +105,7 @@ def test_an_id_is_that_of_one_question(tmp_path):
 def test_results_are_kept_by_strategy_and_question(tmp_path):
     with EvaluationStore(tmp_path) as store:
         for strategy, answer in [("mai", "yes"), ("mai", "no"), ("large_direct", "4")]:
-            store.add_result("q", {"strategy": strategy, "answer": answer})
+            store.add_result("q", stored_result(strategy, answer))
         assert store.strategies() == ["large_direct", "mai"]
         assert store.result("mai", "q")["answer"] == "no"
         assert store.result("mai", "other") is None

@@ -42,7 +42,7 @@ def assert_gone(processes):
 )
 def test_no_process_is_left_of_a_start_that_was_ended(sent, seconds):
     with subprocess.Popen(
-        [*MAI, "ask", "How many?", "--pair", "demo-vllm"],
+        [*MAI, "ask", "How many?", "--no-image", "--pair", "demo-vllm"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
