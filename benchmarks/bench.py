@@ -17,7 +17,9 @@ from langgraph.graph import END, START, StateGraph
 
 from ..configs.files import write_whole
 from ..graph import STRATEGIES, create_mai, create_strategy, unavailable
-from ..models.pairs import Pair
+from ..models.capabilities import SupportsLogprobs
+from ..models.pairs import Pair, clear_caches
+from ..nodes.confidence import TOP_LOGPROBS
 from ..nodes.model_call import Agent, PromptStyle, agent_request
 from ..nodes.prepare import read_task
 from ..nodes.state import MAIInput, ModelCall, Task
@@ -74,6 +76,7 @@ def bench(pair: Pair, folder: Path, count: int, progress: Progress) -> list[Reco
         for run in runs
         if run is not cascade
     ]
+    records += probability_time(pair, asked)
     return records + concurrency(pair, many, count, progress)
 
 
@@ -143,6 +146,26 @@ def recomputed(pair: Pair, asked: Sequence[BenchmarkQuestion], run: TimedRun) ->
         )
         return [Record(name, None, unit, questions=0, note=note)]
     return [Record.of(name, ratio(again, shared), unit)]
+
+
+def probability_time(pair: Pair, asked: Sequence[BenchmarkQuestion]) -> list[Record]:
+    """Compare the small model's direct calls with and without log-probabilities, in turn."""
+    name = "logprobs_time_ratio"
+    if not isinstance(pair.small, SupportsLogprobs):
+        return [Record(name, None, "ratio", note="the small model takes no logprobs")]
+    asks: dict[str, Any] = {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for number, question in enumerate(asked):
+        task = read_task(dict(graph_input(question)))  # type: ignore[arg-type]
+        request = agent_request(Agent("small", pair.small, pair.prompts), "direct", task)
+        for wants in (number % 2 == 0, number % 2 == 1):
+            clear_caches([pair.small])
+            start = time.perf_counter()
+            pair.small.invoke(
+                request.messages, max_tokens=request.max_tokens, **(asks if wants else {})
+            )
+            seconds[wants].append(time.perf_counter() - start)
+    return [Record.of(name, ratio(seconds[True], seconds[False]), "ratio")]
 
 
 def concurrency(

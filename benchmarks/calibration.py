@@ -346,8 +346,8 @@ def plot(cases: Any, found: Calibration) -> bytes:
     for own in np.array_split(pairs[np.argsort(pairs[:, 0], kind="stable")], _BINS):
         if len(own):
             confidence, right = own.mean(axis=0)
-            low, high = wilson(own[:, 1].sum(), len(own))
-            reliability.plot([100 * confidence] * 2, [100 * low, 100 * high], color="#3f6fb5")
+            ends = [100 * (end or 0.0) for end in wilson(own[:, 1].sum(), len(own))]
+            reliability.plot([100 * confidence] * 2, ends, color="#3f6fb5")
             reliability.plot(100 * confidence, 100 * right, "o", color="#3f6fb5")
     reliability.set(xlabel="confidence (%)", ylabel="right answers (%)")
     return png(figure)

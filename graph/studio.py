@@ -13,6 +13,7 @@ They have no checkpointer: the server brings its own. Variables of the environme
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Required
 
@@ -107,21 +108,15 @@ class _ToolState(ToolInput, ToolOutput):
     """Both."""
 
 
-async def _answer(state: _ToolState) -> ToolOutput:
-    unknown: ToolOutput = {
-        "answer": None,
-        "value": None,
-        "route": None,
-        "confidence": None,
-        "error": None,
-    }
+async def _answer(state: Any) -> Any:
+    asked: Any = {key: state[key] for key in ToolInput.__annotations__ if key in state}
+    result: Mapping[str, Any] = {}
+    reason = None
     try:
-        result = await mai.ainvoke(
-            {key: state[key] for key in ToolInput.__annotations__ if key in state}
-        )
+        result = await mai.ainvoke(asked)
     except (MAIError, MAIInputError) as error:
-        return {**unknown, "error": str(error)}
-    return {key: result[key] for key in unknown if key in result}
+        reason = str(error)
+    return {key: result.get(key) for key in ToolOutput.__annotations__} | {"error": reason}
 
 
 mai_tool = (
@@ -135,5 +130,6 @@ mai_tool = (
 )
 
 if os.environ.get("LANGGRAPH_MAI_PRELOAD") == "1":
-    for _model in (_pair.small, _pair.large):
+    _models: Any = (_pair.small, _pair.large)
+    for _model in _models:
         _model.load()

@@ -388,7 +388,7 @@ class _Namer(BaseCallbackHandler):
         self.role = role
 
     @override
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
         if isinstance(chunk, ChatGenerationChunk):
             chunk.message.name = self.role
 

@@ -186,10 +186,12 @@ class Gate:
         Raises:
             ConfigError: There is no such calibration.
         """
-        given = isinstance(calibration, Calibration)
-        self.calibration = calibration if given else load_calibration(calibration)
+        if not isinstance(calibration, Calibration):
+            calibration = load_calibration(calibration)
+        self.calibration = calibration
         self.audit_share = audit_share
         self._audit = Audit(self.calibration, None if audit is None else Path(audit))
+        self._cascade: Any = ()
 
     def bind(
         self,
@@ -223,9 +225,12 @@ class Gate:
         """
         off, probability = self.why_off(task), call["probability"]
         threshold = self.calibration.threshold
-        known = off is None and threshold is not None and probability is not None
+        if off is not None or threshold is None or probability is None:
+            confident = False
+        else:
+            confident = probability >= threshold
         return {
-            "confident": known and probability >= threshold,
+            "confident": confident,
             "audited": off is None and random.random() < self.audit_share,
             "off": off,
         }
@@ -294,7 +299,7 @@ def gated_node(node: Node, gate: Gate) -> Node:
         emit({"event": "gate", **decision})
         return {**update, "gate": decision}
 
-    return Node(node.name, steps, node.cache)
+    return Node(node.get_name(), steps, node.cache)
 
 
 def after_small_agent(state: RunState) -> Literal["respond", "large_agent"]:

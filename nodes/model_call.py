@@ -137,7 +137,7 @@ def agent_request(
         span = reasoning_span(prompts, question, reasoning, answer_type)
     else:
         instruction = style_instruction(prompts, style, answer_type)
-    blocks = [image.block for image in read_images(task, state, agent.access)]
+    blocks = [image.block for image in read_images(task, state or {}, agent.access)]
     return Request(
         model=agent.model,
         role=agent.role,

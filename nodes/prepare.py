@@ -7,7 +7,7 @@ there, and answer the next question.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast, get_args
+from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -290,7 +290,7 @@ def _choices_and_type(state: RunState, question: str) -> tuple[str, list[str], A
         choices = _checked_choices(found)
     if wanted == "auto":
         return question, choices, infer_answer_type(question, choices)
-    return question, choices, cast("AnswerType", wanted)
+    return question, choices, wanted
 
 
 def _checked_choices(choices: Any) -> list[str]:

@@ -141,7 +141,8 @@ def _field(context: object, name: str) -> Any:
 _CHECKED: dict[str, TypeAdapter[Any]] = {
     name: TypeAdapter(kind)
     for name, kind in get_type_hints(RunState).items()
-    if name in {*get_args(CallKey), "task", "image_data", "review"} or name.endswith("_verdict")
+    if name in {*get_args(CallKey), "task", "image_data", "review", "gate"}
+    or name.endswith("_verdict")
 }
 """What nodes read of each other, by key."""
 

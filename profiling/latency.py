@@ -1,5 +1,6 @@
 """How long one model call takes, from the latencies of its components."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,25 @@ class ModelLatency:
     batch_slope: float = DEFAULT_BATCH_SLOPE
     images: tuple[tuple[int, float], ...] = ()
     overhead_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the figures.
+
+        Raises:
+            ValueError: No prefill, or a figure that is no time.
+        """
+        for curve in (self.prefill, self.images):
+            sizes = [tokens for tokens, _ in curve]
+            if sizes != sorted(set(sizes)) or not self.prefill:
+                raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
+        times = [seconds for _, seconds in (*self.prefill, *self.images)]
+        others = [self.least_seconds, self.batch_slope, self.overhead_seconds, *times]
+        finite = all(map(math.isfinite, [self.seconds_per_token, *others]))
+        if not finite or min(others) < 0 or self.seconds_per_token < SHORTEST_STEP:
+            raise ValueError(
+                f"The latencies of {self.model!r} must be finite and not negative, and a decode "
+                "step must take time."
+            )
 
     @property
     def prefill_per_token(self) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ..benchmarks.evaluation.results import GATED
 from ..graph.strategies import STRATEGIES
 from .latency import Latencies, Role
 from .workload import ROUTES, Drafting, Route, Style, Workload
@@ -47,7 +48,7 @@ def planned_calls(strategy: str, workload: Workload, route: Route) -> list[Stage
         KeyError: The workload does not say how many tokens a needed style takes, or how
             speculative decoding goes.
     """
-    if strategy not in STRATEGIES:
+    if strategy not in (*STRATEGIES, GATED):
         raise ValueError(f"The strategy {strategy!r} is unknown; use {', '.join(STRATEGIES)}.")
     prompt, tokens = workload.prompt_tokens, workload.tokens
 
@@ -56,13 +57,16 @@ def planned_calls(strategy: str, workload: Workload, route: Route) -> list[Stage
         return PlannedCall(role, prompt + reads, tokens[role, style], prompt, prefix)
 
     def reason(*, again: bool = False) -> PlannedCall:
-        mean = workload.reasoning(route if strategy == "mai" else None)
+        mean = workload.reasoning(route if strategy in ("mai", GATED) else None)
         return replace(call("small", "reason", again=again), output_tokens=mean)
 
     match strategy:
-        case "mai":
-            stages: list[Stage] = [(call("small", "direct"), call("large", "direct"))]
-            if route != "direct":
+        case "mai_gated" if route == "confident":
+            return [(call("small", "direct"),)]
+        case "mai" | "mai_gated":
+            small, large = call("small", "direct"), call("large", "direct")
+            stages: list[Stage] = [(small, large)] if strategy == "mai" else [(small,), (large,)]
+            if route in ("reasoned", "transferred"):
                 stages.append((reason(again=True),))
             if route == "transferred":
                 length = workload.reasoning(route)
@@ -160,7 +164,7 @@ def decode_steps(call: PlannedCall, latencies: Latencies) -> float:
 def predictable(workload: Workload) -> list[str]:
     """Return the strategies that the workload knows enough tokens for."""
     found: list[str] = []
-    for strategy in STRATEGIES:
+    for strategy in (*STRATEGIES, *([GATED] if workload.skipped else [])):
         try:
             planned_calls(strategy, workload, "transferred")
         except KeyError:

@@ -6,6 +6,7 @@ The files have the form of Tables 10 and 5 of arXiv 2604.04929, with further col
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..graph.strategies import STRATEGIES
 from .latency import ROLES, Role
 
-Route = Literal["direct", "reasoned", "transferred"]
+Route = Literal["direct", "reasoned", "transferred", "confident"]
 Style = Literal["direct", "explain", "reason"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 STYLES: dict[str, Style] = {"S": "direct", "E": "explain", "R": "reason"}
@@ -41,6 +42,15 @@ class Drafting:
     accept_rate: float
     ahead: float = DEFAULT_AHEAD
 
+    def __post_init__(self) -> None:
+        """Validate the figures.
+
+        Raises:
+            ValueError: One is out of range.
+        """
+        if not (0 <= self.accept_rate <= 1 and 1 <= self.ahead < inf):
+            raise ValueError("An accept rate is from 0 to 1, and a draft writes a token at least.")
+
     @property
     def tokens_per_round(self) -> float:
         """Output tokens of each verification: the accepted ones and the large model's own."""
@@ -63,6 +73,8 @@ class Workload:
         drafting: How speculative decoding goes, where that is known.
         scores: What each strategy scores, in percent, where that is known.
         models: The small and the large model of the routes, as their source names them.
+        skipped: Share of all questions on which a gate skips the large model, out of those whose
+            direct answers agree.
     """
 
     name: str
@@ -75,6 +87,28 @@ class Workload:
     drafting: Drafting | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     models: tuple[str, str] | None = None
+    skipped: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the counts.
+
+        Raises:
+            ValueError: No questions, more disagreeing ones than there are, or a negative figure.
+        """
+        if self.questions < 1:
+            raise ValueError(f"The workload {self.name!r} has no questions.")
+        figures = [*self.routes.values(), *self.tokens.values(), *self.reason_tokens.values()]
+        if not all(0 <= figure < inf for figure in figures):
+            raise ValueError(f"The workload {self.name!r} has a figure below 0, or none at all.")
+        if not 0 < self.prompt_tokens < inf:
+            raise ValueError(f"The prompts of the workload {self.name!r} must have tokens.")
+        if self.disagreeing > self.questions:
+            raise ValueError(f"The workload {self.name!r} has more disputed questions than any.")
+        if not 0 <= self.skipped * self.questions <= self.questions - self.disagreeing:
+            raise ValueError(
+                f"A gate cannot skip {self.skipped:.1%} of the questions of {self.name!r}: the "
+                "direct answers agree on fewer."
+            )
 
     @property
     def disagreeing(self) -> int:
@@ -96,7 +130,9 @@ class Workload:
 
     def count(self, route: Route) -> int:
         """Return the questions of a route; those without one went direct."""
-        return self.questions - self.disagreeing if route == "direct" else self.routes.get(route, 0)
+        confident = round(self.skipped * self.questions)
+        known = {"direct": self.questions - self.disagreeing - confident, "confident": confident}
+        return known.get(route, self.routes.get(route, 0))
 
     def reasoning(self, route: Route | None) -> float:
         """Return the mean tokens of the small model's reasoning on a route, or on all questions."""
@@ -236,6 +272,9 @@ def workload_of(row: RoutesRow, tokens: Sequence[TokensRow], names: Mapping[str,
         row: The benchmark.
         tokens: Of any benchmarks; of several for one call, the last counts.
         names: The pair's roles by the names of its models.
+
+    Raises:
+        ValueError: The counts contradict each other.
     """
     reasoning: dict[Route, float | None] = {
         "reasoned": row.reason_tokens_reasoned,

@@ -71,14 +71,15 @@ def calibrate(
         typer.Option(
             metavar="DIR",
             help="Folder of an evaluation, whose calls are not made again.",
-            show_default="evaluations/BENCHMARK-PAIR",
+            show_default="evaluations/BENCHMARK-PAIR-SPLIT",
         ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001  read by reports_errors
 ) -> None:
     """Find from which probability on the small model's answer can stand alone."""
-    folder = results_folder(results or f"evaluations/{benchmark}-{pair_stem(pair)}")
+    name = "-".join(filter(None, (benchmark, pair_stem(pair), split)))
+    folder = results_folder(results or f"evaluations/{name}")
     require("rapidfuzz", "scipy", "pandas", "matplotlib", extra="benchmarks")
     check_folder(out.parent)
 

@@ -1,7 +1,7 @@
 """`mai evaluate`: strategies on a benchmark, every model call once, results in a folder."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from .options import (
     BenchmarkName,
     DataFile,
     Debug,
+    GateFile,
     Json,
     KeepOption,
     LayerOption,
@@ -124,6 +125,7 @@ def evaluate(
         int | None,
         typer.Option(min=0, help="GPUs of each replica.", show_default="1 for models on GPUs"),
     ] = None,
+    gate: GateFile = None,
     transfer: TransferOption = "full",
     layer: LayerOption = None,
     share: ShareOption = None,
@@ -135,6 +137,8 @@ def evaluate(
     config = load_pair_config(pair)
     sparse = read_transfers(transfer, config.sparse, layers=layer, shares=share, keeps=keep)
     strategies = read_strategies(strategy, sparse)
+    if gate and engine == "ray":
+        raise UsageError("On Ray, name the gate in the pair file.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
     folder = results_folder(out or f"evaluations/{benchmark}-{pair_stem(pair)}")
     require("rapidfuzz", "scipy", extra="benchmarks")
@@ -144,6 +148,8 @@ def evaluate(
     from .rendering import show_lines, show_tables
 
     models = load_pair(pair)
+    if gate is not None:
+        models = replace(models, gate=gate)
     if sparse:
         models = models.with_layers([None, *(one.layer for one in sparse)])
     strategies = _available(strategies, models, wants_all="all" in (strategy or []))

@@ -103,6 +103,7 @@ STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for
         for style in ("direct", "explain", "reason")
     ),
     *("small_two_stage", "large_two_stage", "full_transfer", "speculative", "mai"),
+    "mai_gated",
 )
 DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
 
@@ -187,12 +188,13 @@ def read_strategies(named: list[str] | None, sparse: list[SparseTransfer]) -> li
     Raises:
         UsageError: No such strategy, or sparse transfer where nothing is transferred.
     """
+    from ..benchmarks.evaluation.results import GATED
     from ..benchmarks.evaluation.variants import Variant
     from ..graph import STRATEGIES, TRANSFER_STRATEGIES
 
     chosen = list(STRATEGIES) if "all" in (named or ()) else list(named or DEFAULT_STRATEGIES)
     for name in chosen:
-        if name not in STRATEGIES:
+        if name not in (*STRATEGIES, GATED):
             raise UsageError(
                 f"The strategy {name!r} is unknown; use all, or some of {', '.join(STRATEGIES)}."
             )

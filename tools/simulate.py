@@ -51,6 +51,9 @@ def simulate(
     devices: Annotated[int, typer.Option(help="1 if a small and a large engine share one.")] = 2,
     overlap: Annotated[bool, typer.Option(help="Both direct answers run at once.")] = True,
     prefix_reuse: Annotated[bool, typer.Option(help="No prompt prefix is read twice.")] = True,
+    skip: Annotated[
+        float, typer.Option(help="Share of questions on which a gate skips the large model.")
+    ] = 0.0,
     spread: Annotated[
         float, typer.Option(help="Standard deviation of output lengths over their mean.")
     ] = 0.5,
@@ -111,7 +114,10 @@ def simulate(
     ):
         if wrong:
             raise UsageError(sentence)
+    measured = read_latencies(profile, small, large, backend)
+    read = read_workloads(routes, tokens, small, large, measured if profile else None)
     try:
+        workloads = [replace(workload, skipped=skip) for workload in read]
         serving = Serving(
             questions=questions,
             rate=rate,
@@ -128,11 +134,9 @@ def simulate(
     except ValueError as error:
         raise UsageError(str(error)) from error
     folder = results_folder(out) if out else None
-    measured = read_latencies(profile, small, large, backend)
     latencies: Latencies = {
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
     }
-    workloads = read_workloads(routes, tokens, small, large, measured if profile else None)
     if advice and not out:
         lines = [advise(workload, latencies, floor) for workload in workloads]
         if as_json:

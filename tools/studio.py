@@ -52,10 +52,15 @@ def _create_agent() -> Any:
 
 
 def _create_substitute(reason: ImportError) -> Any:
-    def tell(_: MessagesState) -> MessagesState:
-        raise MAIError(f"The graph `agent` cannot run here. {reason}")
+    def tell(_: MessagesState) -> Any:
+        raise MAIError(
+            f"The graph `agent` cannot run here ({reason}); install what it needs with: "
+            'pip install "langgraph-mai[agents]"'
+        )
 
-    return StateGraph(MessagesState).add_node("tell", tell).add_edge(START, "tell").compile()
+    graph = StateGraph(MessagesState)
+    graph.add_node("tell", tell)
+    return graph.add_edge(START, "tell").compile(name="agent")
 
 
 try:

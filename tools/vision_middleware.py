@@ -140,7 +140,7 @@ class VisionMiddleware(AgentMiddleware[VisionState, Any, Any]):
         if isinstance(message.content, str) or not isinstance(message, HumanMessage | ToolMessage):
             return message
         images = images_of(message)
-        content: list[Any] = []
+        content: Any = []
         for index, block in enumerate(message.content):
             if index in images:
                 name = names.get(images[index].reference, "[image]")

@@ -65,15 +65,21 @@ def _mmmu_question(row: Row, _number: int) -> BenchmarkQuestion:
         raise DataError("it has no answer; test splits are scored by their authors alone.")
     if not open_ended and len(choices) < 2:
         raise DataError(f"'options' is {row['options']!r}, not a list of choices.")
+    # Of the seven images, those are sent that are named: they are numbered as they are sent.
+    order = {number: str(place) for place, number in enumerate(_mmmu_numbers(row), start=1)}
+
+    def numbered(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: f"<image {order[found[1]]}>", text)
+
     subject = _SUBJECT.fullmatch(name)
     if subject is None:
         raise DataError(f"the id {name!r} does not name a subject, as 'validation_Art_1' does.")
     return BenchmarkQuestion(
         id=name,
-        question=text_of(row, "question"),
+        question=numbered(text_of(row, "question")),
         images=(),
         answers=answers,
-        choices=choices,
+        choices=tuple(map(numbered, choices)),
         answer_type="short_text" if open_ended else "choice",
         group={"subject": subject[1]},
     )
@@ -81,9 +87,11 @@ def _mmmu_question(row: Row, _number: int) -> BenchmarkQuestion:
 
 def _mmmu_images(row: Row) -> list[Any]:
     """Return the images that question and choices name, by their numbers; else the first."""
-    text = f"{row['question']} {row['options']}"
-    named = sorted(set(_PLACEHOLDER.findall(text))) or ["1"]
-    return [row.get(f"image_{number}") for number in named]
+    return [row.get(f"image_{number}") for number in _mmmu_numbers(row)]
+
+
+def _mmmu_numbers(row: Row) -> list[str]:
+    return sorted(set(_PLACEHOLDER.findall(f"{row['question']} {row['options']}"))) or ["1"]
 
 
 def _listed(value: Any) -> list[Any]:

@@ -1,6 +1,8 @@
 """Questions of the user's own: a JSON Lines file, checked line by line."""
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated
@@ -49,7 +51,10 @@ def load_question_file(path: Path, limit: int | None, folder: Path) -> Benchmark
         raise DataError(f"{path} cannot be read: there is no such file.")
     questions: dict[str, BenchmarkQuestion] = {}
     errors = []
-    for number, line in numbered_lines(read_text(file))[:limit]:
+    text = read_text(file)
+    if text.lstrip().startswith("["):
+        raise DataError(f"{path} is a JSON list; write one question a line, without the brackets.")
+    for number, line in numbered_lines(text)[:limit]:
         try:
             question = _question(_parsed(line), number, file.parent, folder)
             if question.id in questions:
@@ -68,6 +73,9 @@ def load_question_file(path: Path, limit: int | None, folder: Path) -> Benchmark
 
 def _parsed(line: str) -> _Line:
     value = parse_json(line)
+    pairs = json.loads(line, object_pairs_hook=list) if isinstance(value, dict) else []
+    if twice := next((key for key, count in Counter(k for k, _ in pairs).items() if count > 1), ""):
+        raise DataError(f"the key {twice!r} is given twice.")
     if not isinstance(value, dict):
         raise DataError(f"it must be an object in braces, not {json.dumps(value)[:40]}.")
     try:
@@ -92,7 +100,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def _question(line: _Line, number: int, base: Path, folder: Path) -> BenchmarkQuestion:
-    question, choices = line.question, tuple(line.choices)
+    question, choices = line.question, _unlettered(line.choices)
     if not choices and line.answer_type in (None, "choice"):
         question, choices = split_choices(question)
     answer_type = line.answer_type or infer_answer_type(question, choices)
@@ -113,12 +121,22 @@ def _question(line: _Line, number: int, base: Path, folder: Path) -> BenchmarkQu
     )
 
 
+def _unlettered(choices: list[str]) -> tuple[str, ...]:
+    """Take the letters off options that all have their own ("A. 3"): prompts letter them."""
+    matches = [
+        re.fullmatch(rf"\(?{letter}[.):]\s+(\S.*)", choice, re.IGNORECASE)
+        for letter, choice in zip(ascii_uppercase, choices, strict=False)
+    ]
+    found = [match[1] for match in matches if match]
+    return tuple(found if choices and len(found) == len(choices) else choices)
+
+
 def _letter(answer: str, choices: tuple[str, ...]) -> str:
     letters = ascii_uppercase[: len(choices)]
     if answer in choices:
         return letters[choices.index(answer)]
-    if len(answer) == 1 and answer.upper() in letters:
-        return answer.upper()
+    if re.match(rf"\(?[{letters}]([.):]\s|$)", answer, re.IGNORECASE):  # "A", "A. 3"
+        return answer.lstrip("(")[0].upper()
     raise DataError(f"'answers': {answer!r} is neither one of the choices nor the letter of one.")
 
 

@@ -11,6 +11,9 @@ from ...nodes.state import Fallback, MAIInput, ModelCall, Route
 from ..metrics import score
 from ..question import Benchmark, BenchmarkQuestion
 
+GATED = "mai_gated"
+"""The strategy that is the cascade behind the pair's gate."""
+
 QUESTIONS_FILE = "questions.jsonl"
 RESULTS_FILE = "results.jsonl"
 SUMMARY_FILE = "summary.json"
@@ -157,6 +160,6 @@ def _answering_text(strategy: str, output: Mapping[str, Any]) -> str:
     if fallback is not None:  # the raw text of some call
         return str(output["answer"])
     own = strategy.partition(":")[0]
-    if own in ("mai", "mai_gated") and output["route"] in ("direct", "reasoned"):
+    if own in ("mai", GATED) and output["route"] in ("direct", "reasoned"):
         return str(outputs["large_direct"])
     return str(output["calls"][-1]["text"])

@@ -20,9 +20,10 @@ from ...models.images import ImageError
 from ...models.images.sources import read_reference
 from ...models.pairs import Pair
 from ...nodes.call_cache import CallCache, Value, model_identity, stored_value
+from ...nodes.confidence import load_calibration
 from ..question import Benchmark, BenchmarkQuestion
 from ..records import holding
-from .results import Result
+from .results import GATED, Result
 
 FILE_NAME = "calls.sqlite"
 
@@ -145,6 +146,7 @@ class EvaluationStore(QuestionCalls):
                 this kind.
         """
         self.problem: StoreError | None = None
+        self._gate = ""
         with ExitStack() as stack:
             stack.enter_context(holding(folder, "mai evaluate"))
             self.path = folder / FILE_NAME
@@ -196,6 +198,8 @@ class EvaluationStore(QuestionCalls):
             ModelError: A model's weights cannot be found.
         """
         models = {role: model_identity(model) for role, model in pair.models().items()}
+        if pair.gate is not None:
+            self._gate = _hashed(load_calibration(pair.gate).model_dump(mode="json"))
         settings = {
             "benchmark": benchmark.name,
             **{f"{role} model": identity for role, identity in models.items()},
@@ -239,14 +243,21 @@ class EvaluationStore(QuestionCalls):
     def result(self, strategy: str, key: str) -> Result | None:
         """Return a strategy's stored result on a question; None if there is none."""
         rows = self._execute(
-            "SELECT result FROM results WHERE strategy = ? AND key = ?", strategy, key
+            "SELECT result FROM results WHERE strategy = ? AND key = ?",
+            strategy,
+            self._own(strategy, key),
         )
         return _result(rows[0][0]) if rows else None
 
     def add_result(self, key: str, result: Result) -> None:
         """Store a result under the key of its question."""
-        values = (result["strategy"], key, json.dumps(result))
+        name = result["strategy"]
+        values = (name, self._own(name, key), json.dumps(result))
         self._execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", *values)
+
+    def _own(self, strategy: str, key: str) -> str:
+        """Return the key of a result; behind a gate, that depends on its calibration."""
+        return f"{key} {self._gate}" if strategy == GATED else key
 
     def _execute(self, statement: str, *values: str) -> list[Any]:
         with self._checked(), self._lock:

@@ -17,14 +17,12 @@ from ...models.capabilities import SupportsAttention
 from ...models.pairs import Pair
 from ...nodes.call_cache import CallCache
 from ...nodes.gate import Gate
+from .results import GATED
 
 _NAME = re.compile(
     r"(?P<strategy>\w+):sparse(-L(?P<layer>\d+))?-(?P<share>[\d.e-]+?)(-q(?P<query>\d+))?"
     r"(-(?P<keep>[a-z]+))?"
 )
-
-GATED = "mai_gated"
-"""The cascade behind the pair's gate."""
 
 _KEPT_PASSES = 64
 

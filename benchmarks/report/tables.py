@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...answers import agree, parse
 from ...configs import SparseTransfer
 from ...nodes.prompts import Style
+from .. import statistics
+from ..evaluation.results import GATED
 from ..evaluation.variants import Variant
 from ..metrics import PROTOCOLS
 from ..statistics import Estimate
@@ -64,6 +66,7 @@ def tables(
         reasoning_transfer(runs, protocol),
         sparse_transfer(runs, protocol),
         mai(runs, protocol),
+        gated(runs, protocol),
         parts(runs, protocol),
         routes(runs, protocol),
         differences(runs, protocol),
@@ -178,6 +181,38 @@ def mai(runs: Sequence[Evaluated], protocol: str) -> Table:
         "mai",
         f"Multi-agent inference, {protocol} (Table 10)",
         ("pair", "benchmark", "questions", *counted, *(_PARTS[name] for name in strategies)),
+        rows,
+    )
+
+
+def gated(runs: Sequence[Evaluated], protocol: str) -> Table:
+    """The cascade behind a gate beside the one without, paired by question."""
+    rows: list[Row] = []
+    for run in runs:
+        own, plain = run.of(GATED), run.of("mai")
+        both = own.assign(plain=plain["answer"].reindex(own.index)).dropna(subset="plain")
+        if not len(both):
+            continue
+        calls = run.calls.assign(both=run.calls["input_tokens"] + run.calls["output_tokens"])
+        tokens = calls.groupby(["strategy", "question"])["both"].sum(min_count=1)
+        spent, before = (tokens[name].reindex(both.index).tolist() for name in (GATED, "mai"))
+        rows.append(
+            (
+                run.benchmark.name,
+                len(both),
+                proportion(both, both["route"] == "confident"),
+                proportion(both, both["answer"] != both["plain"]),
+                *(run.score(name, protocol) for name in (GATED, "mai")),
+                difference(own, plain, protocol),
+                statistics.ratio(spent, before, both["image"].tolist()),
+                time_ratio(run, GATED, "mai"),
+            )
+        )
+    figures = ("skipped", "changed answers", "score", "MAI", "accuracy", "tokens", "time")
+    return Table(
+        "gated",
+        f"The cascade behind its gate, {protocol}: score, points, tokens and time in % of MAI's",
+        ("benchmark", "questions", *figures),
         rows,
     )
 

@@ -41,9 +41,15 @@ _FORMATS = (
 
 _LOOKS_LIKE = (
     (re.compile(rb"\s*(<!doctype html|<html|<head|<body)", re.IGNORECASE), "a web page"),
-    (re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)?<svg", re.IGNORECASE | re.DOTALL), "SVG"),
+    (
+        re.compile(
+            rb"\s*(<\?xml[^>]*>\s*|<!--.*?-->\s*|<!doctype svg[^>[]*(\[.*?\]\s*)?>\s*)*<svg",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        "SVG",
+    ),
     (re.compile(rb"%PDF"), "PDF"),
-    (re.compile(rb".{4}ftyp(heic|heix|hevc|mif1|msf1)", re.DOTALL), "HEIC"),
+    (re.compile(rb".{4}ftyp(he[iv][cxms]|mif1|msf1)", re.DOTALL), "HEIC"),
     (re.compile(rb".{4}ftyp", re.DOTALL), "a video"),
     (re.compile(rb"PK\x03\x04"), "a ZIP archive"),
     (re.compile(rb"version https://git-lfs"), "a Git LFS pointer"),

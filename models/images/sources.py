@@ -28,6 +28,8 @@ MAX_REDIRECTS = 10
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?!\\)", re.IGNORECASE)
 _NAME_LENGTH = 120
+_BARE_BASE64 = re.compile(r"(iVBORw0KGg|/9j/|R0lGOD|UklGR)[\w+/\s-]{60,}={0,2}\s*")
+"""The beginnings of PNG, JPEG, GIF and WebP."""
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
@@ -53,6 +55,11 @@ def read_reference(
         return decode_data_uri(reference)
     if scheme in {"http", "https"}:
         return _fetch(reference, allow_fetch)
+    if _BARE_BASE64.fullmatch(reference):
+        raise ImageError(
+            f"{describe(reference[:40])} begins like an image in base64: write "
+            "`data:image/png;base64,` before it."
+        )
     path = local_path(reference)
     if image_root is None:
         return _read_file(path, describe(str(path)))

@@ -259,6 +259,14 @@ def test_a_row_that_cannot_be_used_is_named(load, name, changed, message):
     assert str(raised.value).endswith(message)
 
 
+def test_mmmu_numbers_images_as_they_are_sent(load):
+    first, *_ = PUBLIC_ROWS["mmmu"]
+    row = {**first, "question": "Is <image 3> like <image 2>?", "options": "['<image 2>', 'no']"}
+    (question, *_) = load("mmmu", [row]).questions
+    assert question.question == "Is <image 2> like <image 1>?"
+    assert (question.choices, len(question.images)) == (("<image 1>", "no"), 2)
+
+
 def test_rows_that_lack_a_column_or_share_an_id_are_named(load):
     rows = [{"question": "How high?", "type": "human_test", "image": files.stored()}]
     columns = "there is no 'answer'; chartqa has the columns type, question, answer, image."

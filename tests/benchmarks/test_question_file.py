@@ -99,6 +99,7 @@ def test_questions_of_ones_own(write, tmp_path):
         (json.dumps(PLAIN).replace("How", "\\ud800"), "it is not JSON: "),
         (json.dumps(PLAIN).replace("How", "\\ud800\\ud800"), "it is not JSON: "),
         ({**PLAIN, "answers": float("nan")}, "'answers': "),
+        ('{"question": "What?", "question": "Who?"}', "the key 'question' is given twice."),
         ("null", "it must be an object in braces, not null."),
         ('{"question": 1' + "0" * 5_000 + "}", "it is not JSON: "),
     ],
@@ -117,6 +118,19 @@ def test_a_file_that_is_not_there_or_holds_nothing(write, tmp_path):
     ]:
         with pytest.raises(DataError, match=message):
             load(path)
+
+
+def test_a_json_list_is_named(write):
+    with pytest.raises(DataError, match="is a JSON list; write one question a line"):
+        load(write([PLAIN, PLAIN]))
+
+
+def test_options_with_letters_are_not_lettered_twice(write):
+    lettered = {**PLAIN, "choices": ["A. 1", "(B) 3"], "answers": "B. 3"}
+    plain = {**PLAIN, "choices": ["A. Smith", "the B. road"], "answers": "A", "id": "2"}
+    first, second = load(write(lettered, plain)).questions
+    assert (first.choices, first.answers) == (("1", "3"), ("B",))
+    assert second.choices == ("A. Smith", "the B. road")
 
 
 def test_only_line_feeds_end_a_line(write):

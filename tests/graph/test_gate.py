@@ -61,7 +61,7 @@ def calibration(small, large, **changed):
 
 
 def ask(small, large, gate, context=None, **options):
-    mai = create_mai(small, large, prompts=PROMPTS, gate=gate, **options)
+    mai = create_mai(small, large, prompts=PROMPTS, gate=gate, require_images=False, **options)
     return mai.invoke(QUESTION, context=context)
 
 
@@ -121,7 +121,8 @@ def test_another_cascade_turns_it_off_with_one_warning(small, options, named):
     gate = Gate(calibration(*pair()), audit_share=0)
     own, large = pair()
     own = own.model_copy(update=small)
-    mai = create_mai(own, large, **({"prompts": PROMPTS} | options), gate=gate)
+    options = {"prompts": PROMPTS, "gate": gate, "require_images": False} | options
+    mai = create_mai(own, large, **options)
     with pytest.warns(UserWarning, match=rf"settings \({named}\)") as warned:
         found = [mai.invoke(QUESTION) for _ in range(2)]
     assert len(warned) == 1
@@ -160,7 +161,8 @@ def test_a_small_model_that_fails_is_not_sure():
 def test_losses_turn_it_off_for_everyone_who_shares_the_file(tmp_path):
     small, large = pair("transferred")  # the large model says yes, the small one no
     given, path = calibration(small, large), tmp_path / "audit.json"
-    mai = create_mai(small, large, prompts=PROMPTS, gate=Gate(given, audit=path, audit_share=1))
+    gate = Gate(given, audit=path, audit_share=1)
+    mai = create_mai(small, large, prompts=PROMPTS, gate=gate, require_images=False)
     events = []
     for _ in range(9):
         for mode, event in mai.stream(QUESTION, stream_mode=["custom", "values"]):

@@ -6,19 +6,29 @@ import base64
 import gc
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import httpx
 import pytest
+from agents import calls, data_uri, planner, shown, tool_messages
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk import get_client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from pages import run_python
 from processes import free_port
+
+from langgraph_mai import VisionMiddleware, create_vision_tool
 
 ROOT = Path(__file__).parents[2]
 CONFIG = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
@@ -34,6 +44,7 @@ SQUARES = {
 def server(tmp_path_factory):
     """The server's URL."""
     folder = tmp_path_factory.mktemp("server")
+    (folder / "demo").symlink_to(ROOT / "demo")  # the folder that is open for images
     url = f"http://127.0.0.1:{(port := free_port())}"
     secrets = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGGRAPH_MAI_PLANNER")
     environment = {name: value for name, value in os.environ.items() if name not in secrets}
@@ -90,11 +101,11 @@ async def assistants(client):
     return {one["graph_id"]: one for one in await client.assistants.search()}
 
 
-async def test_both_graphs_are_shown_each_with_a_description(assistants):
+async def test_all_graphs_are_shown_each_with_a_description(assistants):
     assert {name: one["description"] for name, one in assistants.items()} == {
         name: graph["description"] for name, graph in CONFIG["graphs"].items()
     }
-    assert set(assistants) == {"mai", "agent"}
+    assert set(assistants) == {"mai", "mai_review", "mai_tool", "agent"}
 
 
 async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
@@ -102,15 +113,19 @@ async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
     for name, one in assistants.items():
         schemas = await client.assistants.get_schemas(one["assistant_id"])
         fields[name] = schemas["input_schema"]["properties"]
+        if "answer_type" in fields[name]:
+            assert "yes_no" in fields[name]["answer_type"]["enum"]
         settings = schemas["context_schema"]["properties"]
         assert {"timeout", "answer_type", "prompts", "transfer"} <= set(settings)
         assert all(setting["description"] for setting in settings.values())
         assert schemas["output_schema"]["properties"]
     assert set(fields["mai"]) == {"messages", "question", "images", "choices", "answer_type"}
     assert set(fields["agent"]) == {"messages", "images"}
+    assert set(fields["mai_tool"]) == {"question", "images", "choices", "answer_type"}
+    assert "data URIs" in fields["mai_tool"]["images"]["description"]
     for name in ("question", "images", "choices", "answer_type"):
         assert fields["mai"][name]["description"]
-        assert fields["mai"][name]["examples"]
+        assert fields["mai_tool"][name]["description"]
     for name in ("mai", "agent"):
         assert "path or an http(s) URL" in fields[name]["images"]["description"]
         assert fields[name]["images"]["items"] == {"type": "string"}
@@ -134,10 +149,13 @@ async def test_the_drawing_shows_every_node_and_edge(client, assistants):
     assert len(drawn["edges"]) == 12
     agent = await client.assistants.get_graph(assistants["agent"]["assistant_id"])
     assert {(edge["source"], edge["target"]) for edge in agent["edges"]} == {
-        ("__start__", "model"),
+        ("__start__", "VisionMiddleware.before_agent"),
+        ("VisionMiddleware.before_agent", "VisionMiddleware.before_model"),
+        ("VisionMiddleware.before_model", "model"),
         ("model", "tools"),
+        ("model", "VisionMiddleware.before_model"),
         ("model", "__end__"),
-        ("tools", "model"),
+        ("tools", "VisionMiddleware.before_model"),
     }
 
 
@@ -195,12 +213,12 @@ async def test_a_stream_shows_tokens_events_and_steps(client):
     assert stages[2:] == ["small_reasoning", "reasoning_transfer"]
     assert seen["custom"][-1]["route"] == "transferred"
     assert {task["name"] for task in seen["tasks"]} == STEPS
-    said = {}
-    for message, metadata in seen["messages"]:
-        style = metadata.get("mai_style", "final")
-        said[style] = said.get(style, "") + message["content"]
-    assert said["reason"].splitlines()[-1].startswith("Answer:")
-    assert said["final"] == said["transfer"] == seen["custom"][-1]["answer"]
+    # Nothing that a chat page would show and take away again.
+    ((message, _),) = seen["messages"]
+    reasoning, text = message["content"]
+    assert reasoning["reasoning"].splitlines()[-1].startswith("Answer:")
+    assert text["text"] == seen["custom"][-1]["answer"]
+    assert message["response_metadata"]["route"] == "transferred"
 
 
 async def test_a_thread_keeps_its_state_and_history(client):
@@ -208,7 +226,8 @@ async def test_a_thread_keeps_its_state_and_history(client):
     await client.runs.wait(thread, "mai", input=SQUARES)
     await client.runs.wait(thread, "mai", input=HIGHEST)
     values = (await client.threads.get_state(thread))["values"]
-    assert (values["route"], len(values["messages"])) == ("direct", 2)
+    assert values["route"] == "direct"
+    assert [message["type"] for message in values["messages"]] == ["human", "ai"] * 2
     assert values["task"]["question"] == HIGHEST["question"]
     assert values.get("small_reason") is None
     history = await client.threads.get_history(thread, limit=50)
@@ -236,7 +255,7 @@ async def test_a_picture_dropped_into_the_chat(client, graph):
     given = {"messages": [{"type": "human", "content": content}]}
     result = await client.runs.wait(thread, graph, input=given)
     expected = await client.runs.wait(None, "mai", input=SQUARES)
-    assert expected["answer"] in result["messages"][-1]["content"]
+    assert expected["answer"] in str(result["messages"][-1]["content"])
     kept = (await client.threads.get_state(thread))["values"]["messages"]
     assert kept[0]["content"][1] == block
     assert data[:60] not in json.dumps(kept[1:])
@@ -278,6 +297,83 @@ async def test_it_answers_health_checks_while_models_compute(client, server):
     assert {result["route"] for result in await run} == {"transferred"}
     assert len(answered) > 2
     assert set(answered) == {200}
+
+
+async def test_a_review_is_answered_by_a_decision(client):
+    thread = (await client.threads.create())["thread_id"]
+    stopped = await client.runs.wait(thread, "mai_review", input=SQUARES)
+    (request,) = stopped["__interrupt__"][0]["value"]["action_requests"]
+    edited = {"name": request["name"], "args": {"answer": "7"}}
+    decision = {"decisions": [{"type": "edit", "edited_action": edited}]}
+    result = await client.runs.wait(thread, "mai_review", command={"resume": decision})
+    assert (result["answer"], result["fallback"]) == ("7", "review")
+
+
+@pytest.mark.parametrize("graph", ["mai", "mai_tool"])
+def test_a_remote_graph_in_a_tool_gets_images_as_data(server, graph):
+    """The picture is where the server may read no file."""
+    remote = RemoteGraph(graph, url=server)
+    tool = create_vision_tool(remote)
+    asked = {"question": HIGHEST["question"], "images": HIGHEST["images"]}
+    plan = calls(asked, asked | {"question": " "}, {**asked, "images": ["1"]})
+    agent = create_agent(
+        planner(plan, AIMessage("So.")),
+        middleware=[VisionMiddleware(remote)],
+        checkpointer=InMemorySaver(),
+    )
+    result = agent.invoke({"messages": [shown("chart")]}, {"configurable": {"thread_id": "x"}})
+    first, second, third = tool_messages(result)
+    assert first.content == third.content == "answer: red\nroute: direct"
+    assert second.status == "error"
+    assert "question is empty" in second.content
+    gone = create_vision_tool(RemoteGraph(graph, url="http://127.0.0.1:9"))
+    assert gone.invoke(asked).startswith("The remote graph failed")
+    assert tool.invoke(asked) == first.content
+
+
+async def test_the_mcp_tool_answers_without_messages_and_says_what_is_wrong(server):
+    data = data_uri("squares")
+    async with (
+        streamable_http_client(f"{server}/mcp/") as (reading, writing, *_),
+        ClientSession(reading, writing) as session,
+    ):
+        await session.initialize()
+        results = []
+        for asked in ({"images": [data]}, {"images": ["/etc/passwd"]}):
+            given = {"question": SQUARES["question"], **asked}
+            called = await session.call_tool("mai_tool", given)
+            results.append(ast.literal_eval(called.content[0].text))
+    answered, refused = results
+    assert set(answered) == {"answer", "value", "route", "confidence", "error"}
+    assert (answered["answer"], answered["value"], answered["error"]) == ("4", 4.0, None)
+    assert refused["answer"] is None
+    assert "/etc/passwd" in refused["error"]
+
+
+def test_the_dockerfile_is_quoted_and_brings_what_the_graphs_need(tmp_path):
+    path = tmp_path / "Dockerfile"
+    command = [sys.executable, "-m", "langgraph_cli", "dockerfile", str(path)]
+    subprocess.run([*command, "-c", str(ROOT / "langgraph.json")], check=True, capture_output=True)
+    lines = path.read_text().splitlines()
+    (graphs,) = [line for line in lines if line.startswith("ENV LANGSERVE_GRAPHS=")]
+    (assignment,) = shlex.split(graphs.removeprefix("ENV "))
+    assert json.loads(assignment.partition("=")[2]) == CONFIG["graphs"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*extras["optional-dependencies"]["transformers"]]
+    needed += extras["optional-dependencies"]["agents"]
+    (install,) = [line for line in lines if " torch " in line]
+    assert {re.match(r"[\w-]+", one)[0] for one in needed} <= set(shlex.split(install))
+
+
+def test_a_graph_that_lacks_its_extra_says_which_when_it_runs():
+    code = (
+        "import sys; sys.modules['langchain'] = None\n"
+        "from langgraph_mai.tools.studio import agent\n"
+        "agent.invoke({'messages': []})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MAIError: The graph `agent` cannot run here" in done.stderr
+    assert "langgraph-mai[agents]" in done.stderr
 
 
 async def test_each_graph_is_an_mcp_tool(server):

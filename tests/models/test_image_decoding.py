@@ -171,8 +171,12 @@ def test_what_is_no_image_is_named(tmp_path):
         b"<!DOCTYPE html><html><body>404</body></html>": "a web page",
         b"\n<HTML>no</HTML>": "a web page",
         b'<?xml version="1.0"?>\n<svg xmlns="x"></svg>': "SVG",
+        b'<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x">\n<!-- a > b --><svg/>': "SVG",
+        b'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY a "b">]><svg/>': "SVG",
         b"%PDF-1.7 ...": "PDF",
-        b"\0\0\0\x18ftypheic\0\0\0\0": "HEIC",
+        **{
+            b"\0\0\0\x18ftyp" + one: "HEIC" for one in (b"heic", b"heix", b"heis", b"hevx", b"mif1")
+        },
         b"PK\x03\x04": "a ZIP archive",
         b"version https://git-lfs.github.com/spec/v1\n": "a Git LFS pointer",
         b'{"error": "not found"}': "JSON",

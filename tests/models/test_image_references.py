@@ -63,6 +63,12 @@ def test_paths_and_file_urls(picture, monkeypatch):
 def test_what_cannot_be_read_is_named_in_one_sentence(tmp_path):
     cases = {
         f"{tmp_path}/missing.png": "There is no file .*missing",
+        base64.b64encode(
+            b"\x89PNG\r\n\x1a\n" + b"x" * 99
+        ).decode(): "write `data:image/png;base64,`",
+        base64.b64encode(
+            b"\xff\xd8\xff\xe0" + b"x" * 99
+        ).decode(): "begins like an image in base64",
         (tmp_path / "missing.png").as_uri(): r"There is no file .*missing\.png",
         f"{tmp_path}/missing folder/a.png": "There is no file",
         f"{tmp_path}/a\0b.png": "cannot be read",

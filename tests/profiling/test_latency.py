@@ -100,3 +100,13 @@ def test_rows_of_several_ways_to_run_a_model_are_not_mixed():
 def test_what_is_no_time_is_refused():
     with pytest.raises(ProfilingInputError, match="takes no time"):
         profile_latency([row("ttft", 30), row("decode", 1e-300)], "m")
+    good = {"prefill": ((10, 1.0),), "seconds_per_token": 1.0}
+    for wrong in (math.nan, math.inf, -1.0):
+        cases = ({"prefill": ((10, wrong),)}, {"seconds_per_token": wrong}, {"batch_slope": wrong})
+        for figures in cases:
+            with pytest.raises(ValueError, match="finite and not negative"):
+                ModelLatency("m", **good | figures)
+    with pytest.raises(ValueError, match="ascending"):
+        ModelLatency("m", ((300, 1.0), (100, 1.0)), 1.0)
+    with pytest.raises(ValueError, match="negative"):
+        ModelLatency("m", ((100, 1.0),), 0)

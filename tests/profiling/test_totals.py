@@ -1,5 +1,6 @@
 """What strategies cost one question after the other, and which one is advised."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -207,3 +208,20 @@ def test_no_strategy_is_better_than_the_advised_one(workload, small, large, scor
         assert (advice.following is None) == (len(enough) == 1)
     else:
         assert score == max(reached for reached, _ in known.values())
+
+
+def test_a_workload_or_a_draft_that_cannot_be_is_refused():
+    for wrong in (
+        {"questions": 0},
+        {"questions": 10},
+        {"tokens": {("small", "direct"): -1}},
+        {"tokens": {("small", "direct"): math.nan}},
+        {"reason_tokens": {"reasoned": math.inf}},
+        {"prompt_tokens": -40},
+        {"prompt_tokens": math.nan},
+    ):
+        with pytest.raises(ValueError, match="set"):
+            replace(WORKLOAD, **wrong)
+    for rate, ahead in ((1.5, 5), (math.nan, 5), (0.5, 0), (0.5, math.inf), (0.5, math.nan)):
+        with pytest.raises(ValueError, match="from 0 to 1, and a draft writes a token"):
+            Drafting(rate, ahead)

@@ -4,8 +4,11 @@ import asyncio
 
 import httpx
 import pytest
+from chat_servers import ChatServerProcess, hangs
 from endpoints import ask, question, scripted_pair, served
+from fakes import PROMPTS
 
+from langgraph_mai import ChatServer, Pair
 from langgraph_mai.models.errors import ModelError
 
 
@@ -144,3 +147,49 @@ async def test_an_unexpected_error_is_told_without_its_words():
 
 
 MESSAGES = {"messages": [{"role": "user", "content": "DIRECT"}]}
+
+
+@pytest.fixture
+def servers():
+    """A model server for each model, and the pair that uses them."""
+    small, large = ChatServerProcess(), ChatServerProcess()
+    models = (ChatServer(model="m", base_url=one.url, max_retries=0) for one in (small, large))
+    yield small, large, Pair("served", *models, PROMPTS)
+    small.stop()
+    large.stop()
+
+
+async def test_a_model_server_that_goes_down_costs_no_answer_and_health_follows(
+    servers, monkeypatch
+):
+    monkeypatch.setattr("langgraph_mai.serving.endpoint.PROBE_SECONDS", 0.05)
+    _, large, pair = servers
+    async with served(pair, port=True) as client:
+        async with asyncio.timeout(10):
+            while await health(client) != (200, "ok"):
+                await asyncio.sleep(0.01)
+        large.stop()
+        answers = await asyncio.gather(*(ask(client) for _ in range(8)))
+        assert {(code, body["mai"]["fallback"]) for code, body in answers} == {
+            (200, "small_direct")
+        }
+        assert await health(client) == (200, "degraded")
+        large.start()
+        async with asyncio.timeout(10):
+            while await health(client) != (200, "ok"):
+                await asyncio.sleep(0.01)
+        assert (await ask(client))[1]["mai"]["fallback"] is None
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_is_told_to_the_model_server_while_others_go_on(servers, stream):
+    small, large, pair = servers
+    async with served(pair, port=True) as client:
+        await until(lambda: small.requests and large.requests)
+        large.script.append(hangs)
+        body = question(stream=stream)
+        with pytest.raises(httpx.ReadTimeout):
+            await client.post("/v1/chat/completions", json=body, timeout=0.3)
+        assert (await ask(client))[0] == 200
+        await asyncio.to_thread(large.hung_up.wait, 5)
+        assert large.hung_up.is_set()

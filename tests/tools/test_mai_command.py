@@ -98,7 +98,7 @@ BAD = [
     (["Is it?", "--pair", "demoo"], "There is no pair 'demoo'; did you mean 'demo'?"),
     (["Is it?", "--pair", "no.yaml"], "There is no pair file 'no.yaml'."),
     (["Is it?", "--answer-type", "essay"], "The answer type 'essay' is unknown"),
-    (["Is it?", "--strategy", "best"], "The strategy 'best' is unknown"),
+    (["Is it?", "--no-image", "--strategy", "best"], "The strategy 'best' is unknown"),
     (["/nowhere/a.png", "Is it?"], "/nowhere/a.png"),
     (["https://example.com/a.png", "Is it?"], "https://example.com/a.png"),
     (["Which?", "--choice", "x", "--choice", "x"], "The choice 'x' is given twice"),
@@ -110,6 +110,8 @@ BAD = [
     (["\ud83d?"], "The question '\\ud83d?' is not valid UTF-8"),
     (["Which?", "--choice", "\udce9", "--choice", "x"], "A choice '\\udce9' is not valid"),
     ([" "], "The question is empty"),
+    (["Is it?"], "There is no image: give one before the question, or --no-image"),
+    (["a.png", "Is it?", "--no-image"], "a.png"),
     ([__file__], "The last argument is the question, but"),
 ]
 

@@ -72,7 +72,10 @@ def test_what_the_output_cannot_show_is_an_escape(encoding, tmp_path):
     ("words", "closed"),
     [
         *(("pairs --json", closed) for closed in (">&-", "2>&-", "<&-")),
-        *((words, "<&- >&- 2>&-") for words in ("pairs", "--help", "ask 'Is it?' --no-image --json")),
+        *(
+            (words, "<&- >&- 2>&-")
+            for words in ("pairs", "--help", "ask --no-image 'Is it?' --json")
+        ),
     ],
 )
 def test_closed_streams_are_no_failure(words, closed):

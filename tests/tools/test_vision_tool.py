@@ -161,7 +161,7 @@ def test_its_inner_steps_are_streamed(way, tool):
 
 def test_a_persons_review_reaches_through_the_agent(run):
     mai = create_mai(*models("transferred"), prompts=PROMPTS, review=True)
-    asked = {"messages": [HumanMessage("Is it red?")]}
+    asked = {"messages": [shown("chart", "Is it red?")]}
     script = calls({"question": "Is it red?"})
     agent = create_agent(planner(script), [create_vision_tool(mai)], checkpointer=InMemorySaver())
     assert run(agent, asked, THREAD)["__interrupt__"]
@@ -173,7 +173,7 @@ def test_a_persons_review_reaches_through_the_agent(run):
     assert stopped["__interrupt__"]
     assert tool_messages(stopped) == []
     with pytest.raises(RuntimeError, match="waits for a person"):
-        run(create_vision_tool(mai), {"question": "Is it red?"})
+        run(create_vision_tool(mai), {"question": "Is it red?", "images": [picture("chart")]})
 
 
 def test_the_agents_context_reaches_the_cascade(run):
@@ -181,7 +181,7 @@ def test_the_agents_context_reaches_the_cascade(run):
     tool = create_vision_tool(create_mai(small, large, prompts=PROMPTS))
     asked = calls({"question": "Is it red?"})
     agent = create_agent(planner(asked), [tool], context_schema=MAIContext)
-    given = {"messages": [HumanMessage("Is it red?")]}
+    given = {"messages": [shown("chart", "Is it red?")]}
     run(agent, given, context=MAIContext(max_tokens_direct=7))
     assert small.calls[0]["max_tokens"] == 7
 
@@ -190,7 +190,8 @@ def test_choices_and_a_failed_model(run):
     small, large = models("direct")
     small.script["direct"], large.script["direct"] = RuntimeError("busy"), "B"
     tool = create_vision_tool(create_mai(small, large, prompts=PROMPTS), name="look")
-    asked = call_of(tool, question="Which?", choices=["red", "blue"])
+    shown = {"images": [picture("chart")], "choices": ["red", "blue"]}
+    asked = call_of(tool, question="Which?", **shown)
     message = run(tool, asked)
     assert message.content == "answer: B\nroute: direct\nfallback: large_direct"
     large.script["direct"] = RuntimeError("busy")
@@ -229,8 +230,8 @@ def test_a_supervisors_tool_passes_images_by_reference(tool):
         planner(delegates), [ask_vision_agent], state_schema=Album, checkpointer=InMemorySaver()
     )
     given = {"messages": [HumanMessage(SQUARES)], "images": [picture("squares")]}
-    stream = supervisor.stream(given, THREAD, stream_mode="custom")
-    assert [event["route"] for event in stream if event["event"] == "route"] == ["transferred"]
+    stream = supervisor.stream(given, THREAD, stream_mode="custom", subgraphs=True)
+    assert [event["route"] for _, event in stream if event["event"] == "route"] == ["transferred"]
     (message,) = tool_messages(supervisor.get_state(THREAD).values)
     assert message.content == "answer: 4\nroute: transferred"
 
