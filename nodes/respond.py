@@ -64,7 +64,7 @@ def respond(name: str, gate: Gate | None = None) -> Node:
                 gate.conclude, decision, state["task"], route, fallback, calls
             )
             if decision != state.get("gate"):  # off: the audit of this question says so
-                emit({"event": "gate"} | dict(decision))
+                emit({"event": "gate"} | dict(decision or {}))
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
         content = _content(state, answer)
         message = AIMessage(
