@@ -149,14 +149,14 @@ class ChatMAI(BaseChatModel):
         if is_basemodel_subclass(schema):
             parser = PydanticOutputParser(pydantic_object=schema)
         if not include_raw:
-            return model | parser
+            chain: Runnable[LanguageModelInput, Any] = model | parser
+            return chain
         parsed = RunnablePassthrough.assign(
             parsed=itemgetter("raw") | parser, parsing_error=lambda _: None
         )
         failed = RunnablePassthrough.assign(parsed=lambda _: None)
-        return RunnableMap(raw=model) | parsed.with_fallbacks(
-            [failed], exception_key="parsing_error"
-        )
+        with_error = parsed.with_fallbacks([failed], exception_key="parsing_error")
+        return RunnableMap(raw=model) | with_error
 
     @override
     def _convert_input(self, model_input: LanguageModelInput) -> PromptValue:

@@ -225,7 +225,7 @@ def read_answer(call: ModelCall, task: Task | None = None) -> Answer:
         task: The question, where the answer may have been changed.
     """
     shown, value = call["answer"] or "", call["value"]
-    kept = tuple(value) if isinstance(value, list) else value
+    kept: Any = tuple(value) if isinstance(value, list) else value
     answer = Answer(kind=call["kind"], value=kept, text=shown, unit=call["unit"])
     typed = isinstance(kept, bool | float) or call["kind"] == "choice"
     as_read = kept is not None and answer.shown == shown and (typed or shown in call["text"])

@@ -224,9 +224,9 @@ async def _compare(
         if first.kind not in verifier.kinds:
             return by_rule, None
         reply = await caller.reply(verifier.request(first, second, task))
-        asked = {key: task[key] for key in task if key != "schema"}
+        asked: Any = {key: value for key, value in task.items() if key != "schema"}
         asked |= {"choices": [], "answer_type": "yes_no"}
-        call = record("judge", "judge", reply, cast("Task", asked))
+        call = record("judge", "judge", reply, asked)
         return _SAID.get(call["answer"], "abstain"), call
     try:
         verdict: Any = await caller.run(verifier, first, second)

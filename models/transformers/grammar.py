@@ -28,7 +28,7 @@ class Grammar:
             raise ModelError(
                 "To hold an output to a schema, llguidance is needed: run `pip install llguidance`."
             ) from error
-        compact = {"whitespace_flexible": False}
+        compact: Any = {"whitespace_flexible": False}  # its type is private
         grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=compact)
         self._matcher = LLMatcher(_tokens(tokenizer), grammar)
         if problem := self._matcher.get_error():
