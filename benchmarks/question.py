@@ -43,9 +43,11 @@ class Benchmark:
         prompts: Name of its prompts in configs/prompts.
         metric: Name of its metric, one of `benchmarks.metrics.METRICS`: that of a public benchmark,
             or "accuracy".
+        source: Where the questions are from: a data set on the hub, a file, a seed.
     """
 
     name: str
     questions: tuple[BenchmarkQuestion, ...]
     prompts: str
     metric: str
+    source: str = ""

@@ -219,7 +219,11 @@ class _Wanted:
             "failed_calls": found.failed_calls,
         }
         write_run_record(
-            self.folder, **done, models=found.models, prompts=self.prompts.model_dump()
+            self.folder,
+            **done,
+            data={"source": self.benchmark.source, "sha256": found.questions_hash},
+            models=found.models,
+            prompts=self.prompts.model_dump(),
         )
         return done | {"summary": found.summary}
 

@@ -91,4 +91,10 @@ def load_shapes(limit: int | None, folder: Path, seed: int = REPORT_SEED) -> Ben
         )
         for item in held_out(images, COUNT if limit is None else limit, seed)
     ]
-    return Benchmark(name="shapes", questions=tuple(questions), prompts="demo", metric="accuracy")
+    return Benchmark(
+        name="shapes",
+        questions=tuple(questions),
+        prompts="demo",
+        metric="accuracy",
+        source=f"the demo world, seed {seed}",
+    )

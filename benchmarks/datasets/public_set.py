@@ -63,7 +63,11 @@ class PublicSet:
                 raise DataError(f"{rows.source}: two questions have the id {question.id!r}.")
             seen.add(question.id)
         return Benchmark(
-            name=self.name, questions=tuple(questions), prompts=self.name, metric=self.name
+            name=self.name,
+            questions=tuple(questions),
+            prompts=self.name,
+            metric=self.name,
+            source=rows.source,
         )
 
     def _rows(self, data: str | Path | None, split: str | None, folder: Path) -> Rows:

@@ -67,7 +67,11 @@ def load_question_file(path: Path, limit: int | None, folder: Path) -> Benchmark
     if not questions:
         raise DataError(f"{path} holds no questions.")
     return Benchmark(
-        name=path.stem, questions=tuple(questions.values()), prompts="default", metric="accuracy"
+        name=path.stem,
+        questions=tuple(questions.values()),
+        prompts="default",
+        metric="accuracy",
+        source=str(path),
     )
 
 

@@ -188,6 +188,7 @@ class Evaluation:
             same folder included.
         summary: What `summary.json` holds.
         models: What tells the two models from others, by role.
+        questions_hash: A SHA-256 of the folder's questions, with their images' bytes.
         calls_made: Model calls and attention passes that this evaluation made, failed ones
             included.
         failed_calls: Role, style and error of those that failed.
@@ -196,6 +197,7 @@ class Evaluation:
     results: list[Result]
     summary: list[dict[str, Any]]
     models: Mapping[str, dict[str, Any]]
+    questions_hash: str
     calls_made: int
     failed_calls: list[dict[str, str]]
 
@@ -260,7 +262,8 @@ def evaluate(
         write_lines(folder / RESULTS_FILE, results)
         write_json(folder / SUMMARY_FILE, summary)
         failed = store.failed_calls()
-        return Evaluation(results, summary, models, store.stored + len(failed), failed)
+        made = store.stored + len(failed)
+        return Evaluation(results, summary, models, store.questions_hash(), made, failed)
 
 
 async def run_strategies(

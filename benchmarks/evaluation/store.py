@@ -236,6 +236,10 @@ class EvaluationStore(QuestionCalls):
         for content in contents.items():
             self._execute("INSERT OR IGNORE INTO questions VALUES (?, ?)", *content)
 
+    def questions_hash(self) -> str:
+        """Return a SHA-256 of all questions that were claimed here, with their images' bytes."""
+        return _hashed([[*row] for row in self._execute("SELECT * FROM questions ORDER BY id")])
+
     def strategies(self) -> list[str]:
         """Return the strategies that have results here."""
         return [row[0] for row in self._execute("SELECT DISTINCT strategy FROM results ORDER BY 1")]

@@ -57,6 +57,8 @@ def test_an_evaluation_leaves_its_files(eleven):
     assert found["questions"] == 11
     assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
     record = json.loads((eleven / "run.json").read_text())
+    assert record["data"]["source"].startswith("the demo world, seed ")
+    assert len(bytes.fromhex(record["data"]["sha256"])) == 32
     assert record["benchmark"] == "shapes"
     assert "torch" in record["versions"]
     assert record["machine"]["cores"] >= 1
