@@ -214,9 +214,16 @@ def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
 
 
 def _same_list(a: str, b: str) -> bool:
-    """Return whether two short texts are lists of two items or more, and the same ones."""
+    """Return whether two short texts are lists of two items or more, and the same ones.
+
+    Of numbers alone, such as rows and columns, in the same order.
+    """
     items_a, items_b = read_items(a) or (), read_items(b) or ()
-    return min(len(items_a), len(items_b)) > 1 and _same_items(items_a, items_b)
+    if min(len(items_a), len(items_b)) < 2:
+        return False
+    if not re.search(r"[^\W\d_]", a + b):
+        return items_a == items_b
+    return _same_items(items_a, items_b)
 
 
 def _numbers(words: Counter[str]) -> dict[str, int]:

@@ -110,6 +110,11 @@ _UNFINISHED = re.compile(
 )
 
 
+# A model that does not stop goes on with a next question, and answers that.
+_ANSWERED = re.compile(r"^#### ?\S|\banswer(?: is)? ?[:=]", re.IGNORECASE | re.MULTILINE)
+_NEXT_QUESTION = re.compile(r"\n\s*(?:question|user|human|q)(?: ?\d{1,3})? ?:", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class FinalAnswer:
     """The part of an output that states the answer.
@@ -160,7 +165,7 @@ def final_answer(output: str) -> FinalAnswer | None:
         return None
     if tagged := _ANSWER_TAG.findall(visible):
         return _unless_empty(plain(tagged[-1]), marked=True)
-    text = plain(visible)
+    text = plain(_until_next_question(visible))
     if keys := _ANSWER_KEY.findall(text):
         return _unless_empty("".join(keys[-1]), marked=True)
     for marked in _marked_answers(text):
@@ -177,6 +182,13 @@ def whole_answer(output: str) -> FinalAnswer | None:
     text = "" if visible is None else plain(visible)
     label = _LABEL_FIRST.match(text)
     return _unless_empty(text[label.end() :] if label else text, marked=False)
+
+
+def _until_next_question(text: str) -> str:
+    """Return the text without the questions that an output puts itself after its answer."""
+    answered = _ANSWERED.search(text)
+    following = _NEXT_QUESTION.search(text, answered.end()) if answered else None
+    return text[: following.start()] if following else text
 
 
 def _marked_answers(text: str) -> Iterator[str]:

@@ -117,7 +117,7 @@ _BROKEN_BEFORE = re.compile(
 _BROKEN_AFTER = re.compile(
     r"[A-Za-z_^\d/]| ?(?:[√π∞]|\\(?!end\b)[A-Za-z]|pi\b)|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
     r"|[ -](?:half|halves|(?:hundred|thousand|million)ths?)\b|(?: and| point)\W*$"
-    rf"|{_HAN}|个?半| (?:or|and) (?:more|less|fewer|above|below|over|under)\b|多|以上"
+    rf"|{_HAN}|个?半|分之| (?:or|and) (?:more|less|fewer|above|below|over|under)\b|多|以上"
 )
 _BOUND = re.compile(
     r"(?:\b(?:more|less|fewer|greater|higher|lower|larger|smaller|other) than(?: or equal to)?"
@@ -386,11 +386,10 @@ def _han(signs: str) -> _Amount:
             part += digit
             if not part and not total:
                 return None
-            total, part, digit = (
-                (total + part * _HAN_FACTORS[sign] if part else total * 10**8),
-                0,
-                0,
-            )
+            factor = _HAN_FACTORS[sign]
+            small = not part or total < factor  # 一万五千亿, 三亿五千万
+            total = (total + part) * factor if small else total + part * factor
+            part = digit = 0
         elif sign in _HAN_FACTORS:
             part += (digit or 1) * _HAN_FACTORS[sign]
             digit = 0

@@ -18,6 +18,7 @@ _CHARACTERS = str.maketrans(
 _FRACTION_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _SUPERSCRIPT_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹⁻])")
 
+_PERCENT_FIRST = re.compile(r"百分之(\d+(?:\.\d+)?)")
 _MATH = re.compile(r"\$\$?(?! )([^$\n]{1,80}?)(?<! )\$\$?(?!\d)")  # not "$5 or $6"
 _FONT = r"(?:normal|bf|it|rm|sf|tt|mathrm)?"
 _INTEGER = r"(?:\{ ?(-?\d{1,15}) ?\}|(\d))"
@@ -83,7 +84,7 @@ def plain(text: str) -> str:
         text = _SUPERSCRIPT_AFTER_DIGIT.sub("^", _FRACTION_AFTER_DIGIT.sub(" ", text))
         text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS)).translate(_CHARACTERS)
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
-    text = text.replace("`", "'")
+    text = _PERCENT_FIRST.sub(r"\1%", text.replace("`", "'"))
     if "<" in text or "[" in text:
         text = _MODEL_TOKEN.sub("", _BOX_TOKENS.sub(r"\\boxed{\1}", text))
     if "\\" in text or "{,}" in text:

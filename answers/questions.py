@@ -26,7 +26,9 @@ _QUANTITY = re.compile(
     r"|difference|bar|axis|slice|dial|meter|gauge|scale|thermometer)\b",
     re.IGNORECASE,
 )
-_ANNOUNCED = re.compile(r"^\W*(?:no\.? ?|nr\.? ?|number |#|№)+(?=\d)|\bthe ", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    r"^\W*(?:no\.? ?|nr\.? ?|number |#|№)+(?=\d)|\bthe |^\W*(?:reads|says|shows) ", re.IGNORECASE
+)
 _PART = re.compile(r"\d+|[^\W\d_]+|(?<=\d)[.,/:](?=\d)|\+(?=\d)")
 
 

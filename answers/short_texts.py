@@ -71,7 +71,7 @@ _MONTHS = word_list(
 _MONTH = rf"(?P<month>{'|'.join(f'{m[:3]}(?:{m[3:]})?' if m[3:] else m for m in _MONTHS)}|sept)"
 _DATE = re.compile(rf"\b(\d{{1,2}})(?: (?:st|nd|rd|th))?(?: of)? {_MONTH}\b")
 _DATE_MONTH_FIRST = re.compile(rf"\b{_MONTH} (\d{{1,2}})(?: (?:st|nd|rd|th))?(?= |$)")
-_DATE_IN_DIGITS = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-([0-3]\d)\b")
+_DATE_IN_DIGITS = re.compile(r"\b(\d{4})[-/](0?[1-9]|1[0-2])[-/]([0-3]?\d)\b")
 _INITIALS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z]\b\.?")
 _TIME = re.compile(r"(?<![\d.,])(\d{1,2})(?:[:.](\d\d))? ?([ap])\.?m\b", re.IGNORECASE)
 _ALIASES = {
