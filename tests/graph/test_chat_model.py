@@ -219,12 +219,10 @@ def test_a_graph_with_threads_of_its_own_is_refused():
         ChatMAI(mai=graph)
 
 
-def test_tools_and_schemas_are_refused_in_words():
+def test_tools_are_refused_in_words():
     model = ChatMAI(mai=scripted()[2])
     with pytest.raises(NotImplementedError, match="calls no tools"):
         model.bind_tools([len])
-    with pytest.raises(NotImplementedError, match="fills no schema"):
-        model.with_structured_output({"title": "x", "type": "object", "properties": {}})
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP", "PPM"])

@@ -347,6 +347,7 @@ def test_the_servers_graph_transfers_as_its_environment_says(
         "sparse: {layer: 1, share: 0.5, keep: last}\n"
     )
     monkeypatch.setenv("LANGGRAPH_MAI_PAIR", str(tmp_path / "pair.yaml"))
+    monkeypatch.setenv("LANGGRAPH_MAI_IMAGE_ROOT", str(ROOT / "demo" / "pictures"))
     monkeypatch.delenv("LANGGRAPH_MAI_TRANSFER", raising=False)
     if wanted:
         monkeypatch.setenv("LANGGRAPH_MAI_TRANSFER", wanted)

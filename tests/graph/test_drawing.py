@@ -33,6 +33,7 @@ def test_input_and_output_have_schemas():
         "images",
         "choices",
         "answer_type",
+        "schema",
     }
     assert set(result["properties"]) == {
         "answer",
@@ -43,5 +44,6 @@ def test_input_and_output_have_schemas():
         "confidence",
         "gate",
         "calls",
+        "fields",
     }
     assert result["properties"]["route"]["enum"][-3:] == ["direct", "reasoned", "transferred"]
