@@ -119,11 +119,12 @@ async def test_the_input_is_a_form_that_a_person_can_fill(client, assistants):
         assert {"timeout", "answer_type", "prompts", "transfer"} <= set(settings)
         assert all(setting["description"] for setting in settings.values())
         assert schemas["output_schema"]["properties"]
-    assert set(fields["mai"]) == {"messages", "question", "images", "choices", "answer_type"}
+    questions = {"question", "images", "choices", "answer_type"}
+    assert set(fields["mai"]) == {"messages", "schema", *questions}
     assert set(fields["agent"]) == {"messages", "images"}
-    assert set(fields["mai_tool"]) == {"question", "images", "choices", "answer_type"}
+    assert set(fields["mai_tool"]) == questions
     assert "data URIs" in fields["mai_tool"]["images"]["description"]
-    for name in ("question", "images", "choices", "answer_type"):
+    for name in questions:
         assert fields["mai"][name]["description"]
         assert fields["mai_tool"][name]["description"]
     for name in ("mai", "agent"):
