@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
-from .caller import Caller, Node, Update, emit
+from .caller import Caller, Node, Update, emit, tool_call_id
 from .gate import Gate
 from .model_call import plain_value, read_answer, whole_reasoning
 from .state import (
@@ -88,7 +88,8 @@ def respond(name: str, gate: Gate | None = None) -> Node:
             "confidence": confidence,
             "gate": decision,
             "calls": list(calls.values()),
-            "messages": [message],
+            # In a tool, the answer is the tool's message: chat pages would show this one, too.
+            "messages": [] if tool_call_id() else [message],
             **({"image_data": {}} if state.get("image_data") else {}),
         }
 
