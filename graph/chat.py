@@ -1,6 +1,7 @@
 """The cascade as a chat model, for places that take nothing else."""
 
 from collections.abc import AsyncIterator, Iterator
+from operator import itemgetter
 from typing import Any, cast
 from uuid import uuid4
 
@@ -13,10 +14,14 @@ from langchain_core.callbacks import (
 )
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
+from langchain_core.language_models.model_profile import ModelProfile
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableMap, RunnablePassthrough
+from langchain_core.utils.function_calling import convert_to_json_schema
+from langchain_core.utils.pydantic import is_basemodel_subclass
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import override
@@ -28,6 +33,7 @@ from ..nodes.state import MAIInput
 
 # Every chat model of LangChain is given these; this one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
+_FORMS = {"schema", "response_format"}
 
 
 class ChatMAI(BaseChatModel):
@@ -64,6 +70,9 @@ class ChatMAI(BaseChatModel):
     max_tokens: int | None = Field(default=None, gt=0)
     timeout: float | None = Field(default=None, gt=0)
     stop: list[str] | None = None
+    profile: ModelProfile | None = Field(
+        default_factory=lambda: ModelProfile(structured_output=True, image_inputs=True)
+    )
     _key: str = PrivateAttr(default_factory=lambda: str(uuid4()))
 
     @model_validator(mode="before")
@@ -106,15 +115,48 @@ class ChatMAI(BaseChatModel):
 
     @override
     def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[LanguageModelInput, AIMessage]:
-        """Refuse: it answers questions about images.
+        """Bind a `response_format` in OpenAI's form, as `create_agent` does; refuse tools.
 
         Raises:
-            NotImplementedError: Always; with `with_structured_output`, too.
+            NotImplementedError: There are tools, or there is no `response_format`.
         """
-        raise NotImplementedError(
-            "ChatMAI calls no tools and fills no schema: give an agent another chat model, and the "
-            "cascade as its tool with `create_vision_tool`."
+        if tools or "response_format" not in kwargs:
+            raise NotImplementedError(
+                "ChatMAI calls no tools: give an agent another chat model, and the cascade as its "
+                "tool with `create_vision_tool`."
+            )
+        return self.bind(response_format=kwargs["response_format"])
+
+    @override
+    def with_structured_output(
+        self, schema: Any, *, include_raw: bool = False, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, Any]:
+        """Return a model whose answer is an object, agreed field by field.
+
+        Args:
+            schema: A pydantic model, a TypedDict or a JSON schema of an object.
+            include_raw: Whether the message is returned too, as "raw" beside "parsed" and
+                "parsing_error".
+            kwargs: What other chat models take here; not used.
+
+        Returns:
+            A pydantic object for a pydantic model, else a dict.
+        """
+        form = convert_to_json_schema(schema)
+        about = {"kwargs": {"method": "json_schema"}, "schema": form}
+        model = self.bind(schema=form, ls_structured_output_format=about)
+        parser: Any = JsonOutputParser()
+        if is_basemodel_subclass(schema):
+            parser = PydanticOutputParser(pydantic_object=schema)
+        if not include_raw:
+            chain: Runnable[LanguageModelInput, Any] = model | parser
+            return chain
+        parsed = RunnablePassthrough.assign(
+            parsed=itemgetter("raw") | parser, parsing_error=lambda _: None
         )
+        failed = RunnablePassthrough.assign(parsed=lambda _: None)
+        with_error = parsed.with_fallbacks([failed], exception_key="parsing_error")
+        return RunnableMap(raw=model) | with_error
 
     @override
     def _convert_input(self, model_input: LanguageModelInput) -> PromptValue:
@@ -132,7 +174,8 @@ class ChatMAI(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         config = _config(run_manager, CallbackManager)
-        result = self.mai.invoke(_input(messages), config, context=self._context(kwargs))
+        asked = _input(messages, kwargs)
+        result = self.mai.invoke(asked, config, context=self._context(kwargs))
         return self._result(result, stop)
 
     async def _agenerate(
@@ -143,7 +186,8 @@ class ChatMAI(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         config = _config(run_manager, AsyncCallbackManager)
-        result = await self.mai.ainvoke(_input(messages), config, context=self._context(kwargs))
+        asked = _input(messages, kwargs)
+        result = await self.mai.ainvoke(asked, config, context=self._context(kwargs))
         return self._result(result, stop)
 
     def _stream(
@@ -175,7 +219,7 @@ class ChatMAI(BaseChatModel):
     def _context(self, kwargs: dict[str, Any]) -> MAIContext | None:
         own = {"max_tokens": self.max_tokens, "timeout": self.timeout}
         # LangChain itself passes `stream`, and with some wrappers `model`.
-        called = {name: kwargs[name] for name in kwargs if name not in {"stream", "model"}}
+        called = {name: kwargs[name] for name in kwargs if name not in {"stream", "model", *_FORMS}}
         given = {name: value for name, value in own.items() if value is not None} | called
         if (limit := given.pop("max_tokens", None)) is not None:
             given = {"max_tokens_direct": limit, "max_tokens_transfer": limit} | given
@@ -204,6 +248,8 @@ class ChatMAI(BaseChatModel):
             "model_name": self.model,
             "finish_reason": "stop",
         }
+        if result.get("fields"):
+            metadata["fields"] = result["fields"]
         text = _cut(str(message.text), self.stop if stop is None else stop)
         # An id of its own: with `subgraphs=True` the message of the run inside is streamed, too,
         # and whoever puts chunks together by their ids would read the answer twice.
@@ -211,8 +257,15 @@ class ChatMAI(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message.model_copy(update=changed))])
 
 
-def _input(messages: list[BaseMessage]) -> MAIInput:
-    return {"messages": cast("Any", list(messages))}
+def _input(messages: list[BaseMessage], kwargs: dict[str, Any]) -> MAIInput:
+    """Return the input of a run; a call may have a `schema`, or OpenAI's `response_format`."""
+    asked: MAIInput = {"messages": cast("Any", list(messages))}
+    schema = kwargs.get("schema")
+    if schema is None and (form := kwargs.get("response_format")):
+        schema = form.get("json_schema", {}).get("schema")
+    if schema is not None:
+        asked["schema"] = schema
+    return asked
 
 
 def _config(

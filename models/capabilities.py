@@ -80,6 +80,16 @@ class SupportsAttention(Protocol):
 
 
 @runtime_checkable
+class SupportsSchema(Protocol):
+    """A model whose calls take `response_format=` in OpenAI's form, and are held to its schema."""
+
+    @property
+    def supports_schema(self) -> bool:
+        """Whether what that needs is installed."""
+        ...
+
+
+@runtime_checkable
 class SupportsLayerCount(Protocol):
     """A model that knows how many layers it has before it is loaded."""
 

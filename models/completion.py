@@ -1,7 +1,7 @@
 """One output of a local model: how it is generated, its text as it arrives, its message."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ class Settings:
         seed: Makes drawing repeatable; None draws anew each time.
         logprobs: Whether each token's log probability is kept.
         top_logprobs: How many of the likeliest tokens are kept beside each token.
+        schema: JSON schema that the output is held to; None for any output.
     """
 
     max_tokens: int
@@ -33,6 +34,7 @@ class Settings:
     seed: int | None = None
     logprobs: bool = False
     top_logprobs: int = 0
+    schema: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -225,6 +225,8 @@ class LocalChat(BaseChatModel):
             ValueError: A setting that a call does not take, or a bad timeout.
         """
         # LangChain itself passes `stream`.
+        given = dict(given)
+        form = given.pop("response_format", None)
         unknown = sorted(set(given) - {*names, "stream"})
         if unknown:
             raise ValueError(
@@ -236,6 +238,7 @@ class LocalChat(BaseChatModel):
         check_timeout(settings["timeout"])
         stop = self.stop if stop is None else stop
         settings["stop"] = (stop,) if isinstance(stop, str) else tuple(stop or ())
+        settings["schema"] = None if form is None else form["json_schema"]["schema"]
         return settings
 
     def _load_image(self, block: Mapping[str, Any]) -> DecodedImage:

@@ -71,6 +71,7 @@ class ChatServer(ChatOpenAI):
     """
 
     supports_timeout: ClassVar[bool] = True
+    supports_schema: ClassVar[bool] = True
     supports_logprobs: ClassVar[bool] = True
 
     api_key_env: str = "VLLM_API_KEY"

@@ -160,6 +160,7 @@ class Request:
             count.
         draft: A draft model, for models that take one.
         span: Where a transferred reasoning stands in the last message's text, as (start, end).
+        schema: The JSON schema of the output, for models that can be held to one.
     """
 
     model: ChatModel
@@ -171,12 +172,22 @@ class Request:
     timeout: float | None = None
     draft: BaseChatModel | None = None
     span: tuple[int, int] | None = None
+    schema: dict[str, Any] | None = None
+
+    @property
+    def form(self) -> dict[str, Any] | None:
+        """The schema in OpenAI's form, where the model's calls take it."""
+        models = chat_models(self.model)
+        if self.schema is None or not all(getattr(one, "supports_schema", False) for one in models):
+            return None
+        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": self.schema}}
 
     def key(self, cache: CallCache) -> str:
         """Return the key of the call: role and style play no part, the prompt has all of them."""
         draft = None if self.draft is None else cache.identity(self.draft)
         limit = self.max_tokens if _takes_limit(self.model) else None
-        return cache.key_of(self.model, [*_prompt(self), limit, draft])
+        form = [self.form] if self.form else []
+        return cache.key_of(self.model, [*_prompt(self), limit, draft, *form])
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +293,8 @@ class Caller:
             settings["timeout"] = timeout
         if request.draft is not None:
             settings["draft"] = request.draft
+        if request.form is not None:
+            settings["response_format"] = request.form
         if not all(getattr(one, "loaded", True) for one in chat_models(model)):
             emit({"event": "loading", "role": request.role})
         # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.

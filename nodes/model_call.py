@@ -15,11 +15,13 @@ from ..models.images import ImageAccess, ImageError, cached_image
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, chat_models, emit, finish
 from .confidence import answer_probability
+from .fields import most_tokens, read_fields, wanted_schema
 from .prepare import read_images
 from .prompts import (
     build_messages,
     question_text,
     reasoning_span,
+    schema_instruction,
     style_instruction,
     transfer_instruction,
 )
@@ -137,6 +139,11 @@ def agent_request(
         span = reasoning_span(prompts, question, reasoning, answer_type)
     else:
         instruction = style_instruction(prompts, style, answer_type)
+    schema = wanted_schema(task, (state or {}).get("disputed"))
+    most = getattr(prompts, style).max_tokens
+    if schema is not None:
+        instruction += schema_instruction(schema.forms())
+        most = max(most, most_tokens(schema))
     blocks = [image.block for image in read_images(task, state or {}, agent.access)]
     return Request(
         model=agent.model,
@@ -144,10 +151,11 @@ def agent_request(
         style=style,
         messages=build_messages(prompts, blocks, question, instruction),
         images=[image["digest"] for image in task["images"]],
-        max_tokens=settings.get(f"max_tokens_{style}") or getattr(prompts, style).max_tokens,
+        max_tokens=settings.get(f"max_tokens_{style}") or most,
         timeout=settings.get("timeout") or agent.timeout,
         draft=agent.draft,
         span=span,
+        schema=schema.json_schema() if schema and style in {"direct", "transfer"} else None,
     )
 
 
@@ -166,14 +174,17 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
         cut = "length"
     answer = parse(text, task["answer_type"], task["choices"], task["question"])
     read = answer.value is not None
+    shown, value = answer.shown if read else None, plain_value(answer)
+    if "schema" in task:
+        shown, value = read_fields(task, reply.text)
     call: ModelCall = {
         "role": role,
         "style": style,
         "text": reply.text,
         "reasoning": reply.reasoning,
         "images": 0 if style == "judge" else len(task["images"]),
-        "answer": answer.shown if read else None,
-        "value": plain_value(answer),
+        "answer": shown,
+        "value": value,
         "unit": answer.unit if read else "",
         "kind": task["answer_type"],
         "input_tokens": reply.input_tokens,
@@ -214,7 +225,7 @@ def read_answer(call: ModelCall, task: Task | None = None) -> Answer:
         task: The question, where the answer may have been changed.
     """
     shown, value = call["answer"] or "", call["value"]
-    kept = tuple(value) if isinstance(value, list) else value
+    kept: Any = tuple(value) if isinstance(value, list) else value
     answer = Answer(kind=call["kind"], value=kept, text=shown, unit=call["unit"])
     typed = isinstance(kept, bool | float) or call["kind"] == "choice"
     as_read = kept is not None and answer.shown == shown and (typed or shown in call["text"])

@@ -37,6 +37,7 @@ from .conversation import (
     turn_images,
     turn_text,
 )
+from .fields import checked_schema
 from .prompts import LETTERS
 from .settings import read_context
 from .state import (
@@ -52,8 +53,8 @@ NS_SEP = "|"
 
 _WRITTEN: tuple[str, ...] = (
     *get_args(CallKey),
-    *("direct_verdict", "reasoning_verdict", "review"),
-    *("answer", "value", "route", "fallback", "confidence", "gate", "calls"),
+    *("direct_verdict", "reasoning_verdict", "review", "disputed"),
+    *("answer", "value", "route", "fallback", "confidence", "gate", "calls", "fields"),
 )
 """Every key that a run writes."""
 
@@ -76,6 +77,8 @@ def prepare(
         context = read_context(get_runtime().context)
         if (state.get("answer_type") or "auto") == "auto":
             state = {**state, "answer_type": context.answer_type}
+        if (schema := state.get("schema")) is not None:
+            state = {**state, "answer_type": "free_text"}
         settings = context.settings()
         if check_settings:
             check_settings(settings)
@@ -90,6 +93,8 @@ def prepare(
             )
         if settings:
             task["settings"] = settings
+        if schema is not None:
+            task["schema"] = checked_schema(schema)
         written: Update = {key: None for key in _WRITTEN if state.get(key) is not None}
         if data:
             written["image_data"] = data

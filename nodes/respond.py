@@ -9,6 +9,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
 from .caller import Caller, Node, Update, emit, tool_call_id
+from .fields import fill
 from .gate import Gate
 from .model_call import plain_value, read_answer, whole_reasoning
 from .state import (
@@ -49,9 +50,16 @@ def respond(name: str, gate: Gate | None = None) -> Node:
     async def answer(state: RunState, caller: Caller) -> Update:
         calls = _calls(state)
         route, key = _standing(state, calls)
-        answer, value, fallback = _answer(calls, key, state["task"])
-        if (reviewed := state.get("review")) is not None:
-            task, fallback = state["task"], "review"
+        task, reviewed = state["task"], state.get("review")
+        filled: Update = {}
+        if "schema" in task:
+            filled = fill(task, state.get("disputed"), calls, (route, key), _FALLBACKS, reviewed)
+            answer, value = filled["answer"], filled["value"]
+            route, fallback = filled["route"], filled["fallback"]
+        else:
+            answer, value, fallback = _answer(calls, key, task)
+        if reviewed is not None and not filled:
+            fallback = "review"
             read = parse(reviewed, task["answer_type"], task["choices"], task["question"])
             # In the form of the models' answers, or as it is.
             answer, value = reviewed if read.value is None else read.shown, plain_value(read)
@@ -64,7 +72,7 @@ def respond(name: str, gate: Gate | None = None) -> Node:
                 gate.conclude, decision, state["task"], route, fallback, calls
             )
             if decision != state.get("gate"):  # off: the audit of this question says so
-                emit({"event": "gate"} | dict(decision))
+                emit({"event": "gate"} | dict(decision or {}))
         emit({"event": "route", "route": route, "answer": answer, "fallback": fallback})
         content = _content(state, answer)
         message = AIMessage(
@@ -90,6 +98,7 @@ def respond(name: str, gate: Gate | None = None) -> Node:
             "calls": list(calls.values()),
             # In a tool, the answer is the tool's message: chat pages would show this one, too.
             "messages": [] if tool_call_id() else [message],
+            **({"fields": filled["fields"]} if filled else {}),
             **({"image_data": {}} if state.get("image_data") else {}),
         }
 

@@ -39,8 +39,12 @@ Fallback = CallKey | Literal["raw_text", "review"]
 AskedType = Literal["auto", AnswerType]
 """A kind of answer that is expected; "auto" to find out which."""
 
-Value = bool | float | str | list[str] | None
-"""A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention."""
+Value = bool | float | str | list[str] | dict[str, Any] | None
+"""A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention. In a
+schema: an object; of a call, what it says of each field (`Reading`)."""
+
+Disputed = dict[Literal["direct", "reasoning"], list[str]]
+"""The fields of a schema in which the models differ, after each verification."""
 
 
 class MAIError(RuntimeError):
@@ -68,6 +72,24 @@ class InputImages(DeltaChannel[Any]):
             return super().update(values)
         self.value = self.typ()
         return True
+
+
+class FieldAnswer(TypedDict):
+    """The answer to one field of a schema.
+
+    Attributes:
+        value: Its value, as JSON data.
+        written: The same as the model wrote it.
+        route: How far the run went for it.
+        fallback: What answered where the step that should have answered could not.
+        reason: Why it has no value; missing if it has one.
+    """
+
+    value: Any
+    written: str
+    route: Route
+    fallback: Fallback | None
+    reason: NotRequired[str]
 
 
 class Selection(TypedDict):
@@ -196,6 +218,7 @@ class Task(TypedDict):
         choices: The options' texts, in order; the first is A.
         answer_type: What kind of answer is expected; never "auto".
         settings: The fields of `MAIContext` that the run's context sets; missing if it sets none.
+        schema: The JSON schema of the answer, if it is an object.
     """
 
     question: str
@@ -203,6 +226,7 @@ class Task(TypedDict):
     choices: list[str]
     answer_type: AnswerType
     settings: NotRequired[dict[str, Any]]
+    schema: NotRequired[dict[str, Any]]
 
 
 class MAIInput(TypedDict, total=False):
@@ -221,6 +245,8 @@ class MAIInput(TypedDict, total=False):
         choices: The options' texts, if the question has some; at most 26, of one line each.
         answer_type: "auto" (the default), "yes_no", "choice", "number", "short_text", "list" or
             "free_text".
+        schema: A JSON schema or, without a checkpointer, a pydantic model: the answer is an object,
+            agreed field by field.
     """
 
     messages: Annotated[
@@ -248,6 +274,7 @@ class MAIInput(TypedDict, total=False):
         AskedType,
         Field(description="What kind of answer is expected; auto finds out."),
     ]
+    schema: Annotated[Any, Field(description="The JSON schema of an answer that is an object.")]
 
 
 class MAIOutput(TypedDict):
@@ -270,6 +297,7 @@ class MAIOutput(TypedDict):
             another call ("large_direct"), "raw_text", or "review" (a person). None in a run without
             trouble.
         calls: Every model call, in order.
+        fields: Of an answer in a schema, its fields by name; a nested one's name has a point.
     """
 
     answer: str
@@ -280,6 +308,7 @@ class MAIOutput(TypedDict):
     confidence: float | None
     gate: GateDecision | None
     calls: list[ModelCall]
+    fields: NotRequired[dict[str, FieldAnswer]]
 
 
 class _Answered(TypedDict, total=False):
@@ -290,6 +319,7 @@ class _Answered(TypedDict, total=False):
     confidence: float | None
     gate: GateDecision | None
     calls: list[ModelCall]
+    fields: dict[str, FieldAnswer] | None
 
 
 class MAIState(_Answered, total=False):
@@ -305,6 +335,7 @@ class MAIState(_Answered, total=False):
     images: Annotated[list[str], UntrackedValue]
     choices: Annotated[list[str], UntrackedValue]
     answer_type: Annotated[AskedType, UntrackedValue]
+    schema: Annotated[Any, UntrackedValue]
 
 
 class RunState(_Answered, total=False):
@@ -319,6 +350,7 @@ class RunState(_Answered, total=False):
     images: Annotated[list[str], InputImages(_newest)]
     choices: Annotated[list[str], EphemeralValue]
     answer_type: Annotated[AskedType, EphemeralValue]
+    schema: Annotated[Any, EphemeralValue]
 
     task: Task
     image_data: Annotated[dict[str, str], DeltaChannel(_newest)]
@@ -335,3 +367,4 @@ class RunState(_Answered, total=False):
     reasoning_verdict: Verdict | None
     reasoning_judgement: ModelCall | None
     review: str | None
+    disputed: Disputed | None

@@ -7,7 +7,7 @@ answer: it counts as abstaining, and is recorded as a failed call.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage
@@ -15,9 +15,11 @@ from langgraph.errors import GraphBubbleUp
 
 from ..answers import Answer, AnswerType, Verdict, agree
 from ..answers.answer import FREE_TEXT_OVERLAP
+from ..answers.schemas import Schema
 from ..configs import ConfigError
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
+from .fields import disputed_fields, wanted_schema
 from .model_call import check_chat_model, check_timeout, read_answer, record, whole_reasoning
 from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
@@ -117,7 +119,14 @@ def verification(
 
     async def steps(state: RunState, caller: Caller) -> Update:
         small, large, task = state.get(key), state.get("large_direct"), state["task"]
-        verdict, judgement = await _judge(caller, verifier, small, large, task)
+        disputed = dict(state.get("disputed") or {})
+        if (schema := wanted_schema(task, state.get("disputed"))) and _both_answered(small, large):
+            verdict, judgement, names = await _judge_fields(
+                caller, verifier, schema, cast("ModelCall", small), cast("ModelCall", large), task
+            )
+            disputed[stage] = names
+        else:
+            verdict, judgement = await _judge(caller, verifier, small, large, task)
         emit(
             {
                 "event": "verdict",
@@ -128,6 +137,8 @@ def verification(
             }
         )
         update: Update = {f"{stage}_verdict": verdict, f"{stage}_judgement": judgement}
+        if disputed:
+            update["disputed"] = disputed
         if reviewed and before_review({**state, "reasoning_verdict": verdict}) == "review":
             text = disagreement(small, large)
             update["messages"] = [AIMessage(text, id=f"{REVIEW_ID}{uuid4()}")]
@@ -169,6 +180,26 @@ def before_review(state: RunState) -> Literal["respond", "review"]:
     return "respond" if after_reasoning_verification(state) == "respond" else "review"
 
 
+async def _judge_fields(
+    caller: Caller,
+    verifier: Verifier,
+    schema: Schema,
+    small: ModelCall,
+    large: ModelCall,
+    task: Task,
+) -> tuple[Verdict, ModelCall | None, list[str]]:
+    """Return the verdict, the last call of a `Judge`, and the fields that are disputed."""
+    judgement = None
+    names: list[str] = []
+    for field, pair in disputed_fields(schema, small, large):
+        verdict: Verdict = "disagree"
+        if verifier is not agree and pair:
+            verdict, judgement = await _compare(caller, verifier, *pair, task)
+        if verdict != "agree":
+            names.append(field.name)
+    return ("disagree" if names else "agree"), judgement, names
+
+
 async def _judge(
     caller: Caller,
     verifier: Verifier,
@@ -179,6 +210,12 @@ async def _judge(
     if small is None or large is None or not _both_answered(small, large):
         return "abstain", None
     first, second = read_answer(small, task), read_answer(large, task)
+    return await _compare(caller, verifier, first, second, task)
+
+
+async def _compare(
+    caller: Caller, verifier: Verifier, first: Answer, second: Answer, task: Task
+) -> tuple[Verdict, ModelCall | None]:
     if isinstance(verifier, Judge) or verifier is agree:
         overlap = task.get("settings", {}).get("free_text_overlap", FREE_TEXT_OVERLAP)
         by_rule = agree(first, second, free_text_overlap=overlap)
@@ -187,7 +224,9 @@ async def _judge(
         if first.kind not in verifier.kinds:
             return by_rule, None
         reply = await caller.reply(verifier.request(first, second, task))
-        call = record("judge", "judge", reply, {**task, "choices": [], "answer_type": "yes_no"})
+        asked: Any = {key: value for key, value in task.items() if key != "schema"}
+        asked |= {"choices": [], "answer_type": "yes_no"}
+        call = record("judge", "judge", reply, asked)
         return _SAID.get(call["answer"], "abstain"), call
     try:
         verdict: Any = await caller.run(verifier, first, second)

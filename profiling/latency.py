@@ -1,12 +1,13 @@
 """How long one model call takes, from the latencies of its components."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
 
 from .csv_rows import ProfilingInputError
 from .profile_rows import ProfileRow
@@ -24,7 +25,12 @@ DEFAULT_BATCH_SLOPE = 0.04
 """
 
 
-@dataclass(frozen=True, slots=True)
+_Seconds = Annotated[float, Field(ge=0)]
+Curve = tuple[tuple[int, _Seconds], ...]
+"""Seconds by prompt tokens, ascending."""
+
+
+@dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class ModelLatency:
     """Component latencies of one model on one machine.
 
@@ -42,31 +48,20 @@ class ModelLatency:
     """
 
     model: str
-    prefill: tuple[tuple[int, float], ...]
-    seconds_per_token: float
-    least_seconds: float = 0.0
-    batch_slope: float = DEFAULT_BATCH_SLOPE
-    images: tuple[tuple[int, float], ...] = ()
-    overhead_seconds: float = 0.0
+    prefill: Annotated[Curve, Field(min_length=1)]
+    seconds_per_token: Annotated[float, Field(ge=SHORTEST_STEP)]
+    least_seconds: _Seconds = 0.0
+    batch_slope: _Seconds = DEFAULT_BATCH_SLOPE
+    images: Curve = ()
+    overhead_seconds: _Seconds = 0.0
 
-    def __post_init__(self) -> None:
-        """Validate the figures.
-
-        Raises:
-            ValueError: No prefill, or a figure that is no time.
-        """
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
         for curve in (self.prefill, self.images):
             sizes = [tokens for tokens, _ in curve]
-            if sizes != sorted(set(sizes)) or not self.prefill:
+            if sizes != sorted(set(sizes)):
                 raise ValueError(f"{self.model!r} needs prefill times by ascending prompt tokens.")
-        times = [seconds for _, seconds in (*self.prefill, *self.images)]
-        others = [self.least_seconds, self.batch_slope, self.overhead_seconds, *times]
-        finite = all(map(math.isfinite, [self.seconds_per_token, *others]))
-        if not finite or min(others) < 0 or self.seconds_per_token < SHORTEST_STEP:
-            raise ValueError(
-                f"The latencies of {self.model!r} must be finite and not negative, and a decode "
-                "step must take time."
-            )
+        return self
 
     @property
     def prefill_per_token(self) -> float:
@@ -120,7 +115,7 @@ class ModelLatency:
         cached_tokens: float = 0.0,
         question_tokens: float | None = None,
     ) -> float:
-        """Return the seconds of one call on its own.
+        """Return the seconds of one call on its own, without `least_seconds`.
 
         Args:
             prompt_tokens: Length of the prompt, cached prefix included.
@@ -132,20 +127,7 @@ class ModelLatency:
         new = [] if cached_tokens else [question]
         prefill = self.batch_prefill_seconds(prompt_tokens - cached_tokens, new)
         decode = output_tokens * self.seconds_per_token
-        return max(self.least_seconds, self.overhead_seconds + prefill + decode)
-
-    def drafted(
-        self, draft: "ModelLatency", ahead: float, tokens_per_round: float
-    ) -> "ModelLatency":
-        """Return the latencies with speculative decoding.
-
-        Args:
-            draft: The draft model's latencies.
-            ahead: Tokens that it proposes before this model verifies them in one pass.
-            tokens_per_round: Output tokens that come of it.
-        """
-        one_round = ahead * draft.seconds_per_token + self.suffix_seconds(ahead + 1)
-        return replace(self, seconds_per_token=one_round / tokens_per_round)
+        return self.overhead_seconds + prefill + decode
 
 
 def _interpolate(curve: Sequence[tuple[int, float]], tokens: float) -> float:

@@ -2,15 +2,16 @@
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 
 from .csv_rows import ProfilingInputError, read_csv_rows
-from .latency import Latencies, ModelLatency, Role
+from .latency import Curve, Latencies, ModelLatency, Role
 from .totals import Settings, total_seconds
-from .workload import STYLES, Drafting, RoutesRow, Style, TokensRow, Workload, workload_of
+from .workload import SCORES, STYLES, MeanTokens, Style, Workload
 
 SMALL, LARGE = "Qwen3-VL-2B", "Qwen3-VL-8B"
 """The pair of Tables 10 to 12."""
@@ -42,15 +43,32 @@ def table(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def paper_routes() -> list[RoutesRow]:
-    """Return Table 10."""
-    return [line.row for line in read_csv_rows(_FOLDER / "table10_mai.csv", RoutesRow)]
+def paper_routes() -> list[Workload]:
+    """Return Table 10, without tokens."""
+    path = _FOLDER / "table10_mai.csv"
+    return [row for _, row in read_csv_rows(path, Workload, columns=list(SCORES))]
 
 
-def paper_tokens() -> list[TokensRow]:
+@cache
+def paper_tokens() -> Sequence[MeanTokens]:
     """Return Table 5 for Qwen3-VL."""
-    name = "table05_qwen3vl_mean_output_tokens.csv"
-    return [line.row for line in read_csv_rows(_FOLDER / name, TokensRow)]
+    path = _FOLDER / "table05_qwen3vl_mean_output_tokens.csv"
+    return [row for _, row in read_csv_rows(path, MeanTokens)]
+
+
+def with_tokens(
+    workload: Workload, rows: Sequence[MeanTokens], names: Mapping[str, Role]
+) -> Workload:
+    """Return a workload with its tokens.
+
+    Args:
+        workload: The benchmark.
+        rows: Of any benchmarks; of several for one call, the last counts.
+        names: The pair's roles by the names of its models.
+    """
+    own = [row for row in rows if row.benchmark == workload.benchmark]
+    tokens = {call: row.mean_output_tokens for row in own if (call := row.call(names))}
+    return replace(workload, tokens=tokens)
 
 
 def paper_names(small: str | None = None, large: str | None = None) -> dict[str, Role]:
@@ -78,29 +96,31 @@ def _paper_latency(model: str) -> ModelLatency:
     def own(name: str) -> list[dict[str, str]]:
         return [row for row in table(name) if row["model"] == model]
 
-    encoder = {
-        row["image_side_px"]: float(row["latency_ms"]) / 1000
-        for row in own("table02_vision_encoder_ms")
-    }
+    encoder = {row["image_side_px"]: _seconds(row) for row in own("table02_vision_encoder_ms")}
     prefill: dict[int, list[float]] = defaultdict(list)
     images: dict[int, list[float]] = defaultdict(list)
     for row in own("table03_ttft_ms"):
         vision = encoder.get(row["image_side_px"], 0.0)
-        prefill[int(row["total_tokens"])].append(float(row["ttft_ms"]) / 1000 - vision)
+        prefill[int(row["total_tokens"])].append(_seconds(row, "ttft_ms") - vision)
         images[int(row["total_tokens"])].append(vision)
-    few = [
-        float(row["decode_ms"]) / 1000
-        for row in own("table04_decode_ms")
-        if row["output_tokens"] == _FEW_TOKENS
-    ]
+    decoded = own("table04_decode_ms")
+    few = [_seconds(row, "decode_ms") for row in decoded if row["output_tokens"] == _FEW_TOKENS]
     return ModelLatency(
         model=model,
-        prefill=tuple((tokens, fmean(prefill[tokens])) for tokens in sorted(prefill)),
-        images=tuple((tokens, fmean(images[tokens])) for tokens in sorted(images)),
+        prefill=_means(prefill),
+        images=_means(images),
         seconds_per_token=1 / rates[model],
         least_seconds=min(few),
         batch_slope=batch_slope(),
     )
+
+
+def _seconds(row: dict[str, str], column: str = "latency_ms") -> float:
+    return float(row[column]) / 1000
+
+
+def _means(seconds: Mapping[int, Sequence[float]]) -> Curve:
+    return tuple((tokens, fmean(seconds[tokens])) for tokens in sorted(seconds))
 
 
 def _decode_rates() -> dict[str, float]:
@@ -135,17 +155,16 @@ def paper_workloads() -> list[Workload]:
 
     Speculative decoding is known of one of them, by the accept rate of Table 12.
     """
-    tokens, names = paper_tokens(), paper_names()
     rates = filter(None, (row["accept_rate_pct"] for row in table("table12_chartqa_decoding")))
-    drafting = Drafting(float(next(rates)) / 100)
+    accept_rate = float(next(rates)) / 100
     return [
         replace(
-            workload_of(row, tokens, names),
+            with_tokens(workload, paper_tokens(), paper_names()),
             # Where two tables give one score, Table 10's.
-            scores=_scores(row.benchmark) | row.scores_by_strategy(),
-            drafting=drafting if row.benchmark == DECODED else None,
+            scores={**_scores(workload.benchmark), **workload.scores},
+            accept_rate=accept_rate if workload.benchmark == DECODED else None,
         )
-        for row in paper_routes()
+        for workload in paper_routes()
     ]
 
 
@@ -160,105 +179,70 @@ def _scores(benchmark: str) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTotals:
-    """One row of Table 11 and its prediction. Times are in seconds.
+def compare_totals() -> dict[str, dict[str, float]]:
+    """Predict Table 11 for the benchmarks that Table 10 has routes for.
 
-    Attributes:
-        benchmark: Its name.
-        full_transfer: Predicted.
-        paper_full_transfer: Published.
-        mai: Predicted, every reasoning as long as Table 5's mean.
-        paper_mai: Published.
-        paper_speedup: Published.
-        implied_ratio: How much longer than Table 5's mean the reasonings on disagreeing questions
-            must be for the published MAI total; all other parts are as predicted.
-        implied_full_ratio: The same for the published full-transfer total and all questions.
-        mai_at_ratio: Predicted with reasonings as long as `implied_full_ratio` says of all
-            questions, which takes no figure from MAI's total.
-        overlapped_speedup: Predicted where the two direct answers run concurrently and no call has
-            a lower bound.
+    Returns:
+        By benchmark, `full_transfer`, `mai` (in seconds; every reasoning as long as Table 5's mean)
+        and `speedup`, each `.predicted` and `.published`, and
+
+        - `speedup.overlapped`: predicted where the two direct answers run concurrently and no call
+          has a lower bound;
+        - `reasoning_ratio.disputed`: how much longer than Table 5's mean the reasonings on
+          disagreeing questions must be for the published MAI total, all else as predicted;
+        - `reasoning_ratio.all`: the same for the published full-transfer total and all questions;
+        - `mai.at_ratio_of_all`: seconds predicted with reasonings that much longer, which takes no
+          figure from MAI's total.
     """
-
-    benchmark: str
-    full_transfer: float
-    paper_full_transfer: float
-    mai: float
-    paper_mai: float
-    paper_speedup: float
-    implied_ratio: float
-    implied_full_ratio: float
-    mai_at_ratio: float
-    overlapped_speedup: float
-
-    @property
-    def speedup(self) -> float:
-        """Predicted speedup of MAI over full transfer."""
-        return self.full_transfer / self.mai
-
-
-def compare_totals() -> list[ComparedTotals]:
-    """Predict Table 11 for the benchmarks that Table 10 has routes for."""
     published = {row["benchmark"]: row for row in table("table11_total_time_s")}
-    latencies = paper_latencies()
-    return [
-        _compare(workload, latencies, published[workload.name]) for workload in paper_workloads()
-    ]
+    latencies, fast = paper_latencies(), Settings(overlap=True, floor=False)
+    found = {}
+    for workload in paper_workloads():
+        full, mai, full_fast, mai_fast = (
+            total_seconds(strategy, workload, latencies, settings)
+            for settings in (None, fast)
+            for strategy in ("full_transfer", "mai")
+        )
+        row = published[workload.benchmark]
+        paper_full, paper_mai = float(row["full_transfer_s"]), float(row["mai_s"])
+        reasoning = latencies["small"].seconds_per_token * workload.reasoning(None)
+        full_ratio = 1 + (paper_full - full) / (workload.questions * reasoning)
+        found[workload.benchmark] = {
+            "full_transfer.predicted": full,
+            "full_transfer.published": paper_full,
+            "mai.predicted": mai,
+            "mai.published": paper_mai,
+            "speedup.predicted": full / mai,
+            "speedup.published": float(row["speedup"]),
+            "speedup.overlapped": full_fast / mai_fast,
+            "reasoning_ratio.disputed": 1 + (paper_mai - mai) / (workload.disagreeing * reasoning),
+            "reasoning_ratio.all": full_ratio,
+            "mai.at_ratio_of_all": mai + (full_ratio - 1) * workload.disagreeing * reasoning,
+        }
+    return found
 
 
-def _compare(workload: Workload, latencies: Latencies, published: dict[str, str]) -> ComparedTotals:
-    full = total_seconds("full_transfer", workload, latencies)
-    mai = total_seconds("mai", workload, latencies)
-    paper_full, paper_mai = float(published["full_transfer_s"]), float(published["mai_s"])
-    reasoning = latencies["small"].seconds_per_token * workload.reasoning(None)
-    full_ratio = 1 + (paper_full - full) / (workload.questions * reasoning)
-    fast = Settings(overlap=True, floor=False)
-    return ComparedTotals(
-        benchmark=workload.name,
-        full_transfer=full,
-        paper_full_transfer=paper_full,
-        mai=mai,
-        paper_mai=paper_mai,
-        paper_speedup=float(published["speedup"]),
-        implied_ratio=1 + (paper_mai - mai) / (workload.disagreeing * reasoning),
-        implied_full_ratio=full_ratio,
-        mai_at_ratio=mai + (full_ratio - 1) * workload.disagreeing * reasoning,
-        overlapped_speedup=total_seconds("full_transfer", workload, latencies, fast)
-        / total_seconds("mai", workload, latencies, fast),
-    )
+def compare_decoding() -> dict[str, dict[str, float]]:
+    """Predict the methods of Table 12 that were run with transformers, one by one.
 
-
-@dataclass(frozen=True, slots=True)
-class ComparedDecoding:
-    """One method of Table 12 and its prediction. Times are in seconds.
-
-    Attributes:
-        strategy: Its name.
-        seconds: Predicted total.
-        paper_seconds: Published total.
-        speedup: Predicted, over the large model's plain reasoning.
-        paper_speedup: Published.
+    Returns:
+        By strategy, `total` (in seconds) and `speedup` over the large model's plain reasoning, each
+        `.predicted` and `.published`.
     """
-
-    strategy: str
-    seconds: float
-    paper_seconds: float
-    speedup: float
-    paper_speedup: float
-
-
-def compare_decoding() -> list[ComparedDecoding]:
-    """Predict the methods of Table 12 that were run with transformers, one by one."""
     latencies = paper_latencies()
-    workload = next(workload for workload in paper_workloads() if workload.name == DECODED)
+    workload = next(one for one in paper_workloads() if one.benchmark == DECODED)
     plain = total_seconds("large_reason", workload, latencies)
-    found = []
+    found = {}
     for row in table("table12_chartqa_decoding"):
         strategy = _METHODS.get(row["method"], "mai")
         if strategy != "mai" and row["batch_size"] == "1":
             seconds = total_seconds(strategy, workload, latencies)
-            published = float(row["total_s"]), plain / seconds, float(row["speedup"])
-            found.append(ComparedDecoding(strategy, seconds, *published))
+            found[strategy] = {
+                "total.predicted": seconds,
+                "total.published": float(row["total_s"]),
+                "speedup.predicted": plain / seconds,
+                "speedup.published": float(row["speedup"]),
+            }
     return found
 
 
@@ -286,13 +270,12 @@ def contradictions() -> list[str]:
 
 
 def _contradicted_totals() -> Iterator[str]:
-    for row in compare_totals():
-        off = row.paper_full_transfer / row.full_transfer - 1
-        if abs(off) > TOLERANCE:
+    for name, row in compare_totals().items():
+        total, predicted = row["full_transfer.published"], row["full_transfer.predicted"]
+        if abs(off := total / predicted - 1) > TOLERANCE:
             yield (
-                f"{row.benchmark}: the full-transfer total of {row.paper_full_transfer:,.0f} s "
-                f"(Table 11) is {off:+.0%} from what its own token counts give "
-                f"({row.full_transfer:,.0f} s)."
+                f"{name}: the full-transfer total of {total:,.0f} s (Table 11) is {off:+.0%} from "
+                f"what its own token counts give ({predicted:,.0f} s)."
             )
     name = "RealWorldQA"
     published = next(row for row in table("table11_total_time_s") if row["benchmark"] == name)
@@ -300,29 +283,30 @@ def _contradicted_totals() -> Iterator[str]:
     tokens = mean_tokens(SMALL, name)["reason"]
     question = small.prefill_seconds(320) + tokens * small.seconds_per_token + large.least_seconds
     total, predicted = float(published["full_transfer_s"]), REALWORLDQA_QUESTIONS * question
-    if abs(total / predicted - 1) > TOLERANCE:
+    if abs(off := total / predicted - 1) > TOLERANCE:
         yield (
-            f"{name}: the full-transfer total of {total:,.0f} s (Table 11) is "
-            f"{total / predicted - 1:+.0%} from what the token counts of {REALWORLDQA_QUESTIONS} "
-            f"questions give ({predicted:,.0f} s); Table 10 has no routes for it."
+            f"{name}: the full-transfer total of {total:,.0f} s (Table 11) is {off:+.0%} from what "
+            f"the token counts of {REALWORLDQA_QUESTIONS} questions give ({predicted:,.0f} s); "
+            "Table 10 has no routes for it."
         )
-    plain = compare_decoding()[0]
-    off = plain.paper_seconds / plain.seconds - 1
-    if abs(off) > TOLERANCE:
+    plain = compare_decoding()["large_reason"]
+    total, predicted = plain["total.published"], plain["total.predicted"]
+    if abs(off := total / predicted - 1) > TOLERANCE:
         yield (
-            f"{DECODED}: the large model's reasoning takes {plain.paper_seconds:,.0f} s (Table "
-            f"12), {off:+.0%} from what Table 5's token counts give ({plain.seconds:,.0f} s)."
+            f"{DECODED}: the large model's reasoning takes {total:,.0f} s (Table 12), {off:+.0%} "
+            f"from what Table 5's token counts give ({predicted:,.0f} s)."
         )
 
 
 def _contradicted_lengths() -> Iterator[str]:
     """Where reasonings on disagreeing questions would be shorter than on all."""
-    for row in compare_totals():
-        if row.implied_ratio < row.implied_full_ratio - TOLERANCE:
+    for name, row in compare_totals().items():
+        disputed, every = row["reasoning_ratio.disputed"], row["reasoning_ratio.all"]
+        if disputed < every - TOLERANCE:
             yield (
-                f"{row.benchmark}: the MAI total (Table 11) implies reasonings "
-                f"{row.implied_ratio:.2f} times as long as Table 5's mean on disputed questions, "
-                f"the full-transfer total {row.implied_full_ratio:.2f} times on all."
+                f"{name}: the MAI total (Table 11) implies reasonings {disputed:.2f} times as long "
+                f"as Table 5's mean on disputed questions, the full-transfer total {every:.2f} "
+                "times on all."
             )
 
 

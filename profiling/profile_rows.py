@@ -186,7 +186,7 @@ def read_rows(path: Path) -> list[ProfileRow]:
     """
     if not path.exists():
         return []
-    return [line.row for line in read_csv_rows(path, ProfileRow, torn=True)]
+    return [row for _, row in read_csv_rows(path, ProfileRow, torn=True)]
 
 
 def impossible_rows(rows: Sequence[ProfileRow]) -> Iterator[str]:

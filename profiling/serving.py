@@ -7,22 +7,18 @@ simulated.
 
 import random
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf, log, sqrt
-from typing import Any
+from math import log, sqrt
+from typing import Annotated, Any, Literal
 
+import pydantic
 import simpy
+from pydantic import ConfigDict, Field
 
 from .latency import Latencies, ModelLatency, Role
-from .totals import PlannedCall, decode_steps, planned_calls
-from .workload import ROUTES, Route, Workload
-
-LEAST_RATE = 1e-12
-"""A question in thirty thousand years."""
-
-LARGEST_SPREAD = 10
-"""Lengths that differ more than tenfold their mean are no outputs of one workload."""
+from .totals import PlannedCall, Stage, calls_by_route, decode_steps
+from .workload import Workload
 
 PREFILL_TOKENS = 8192
 """Most prompt tokens that an engine encodes between two decode steps, as vLLM's default on a
@@ -36,16 +32,19 @@ _NOTHING = 1e-9
 
 Event = Generator[Any, Any, None]
 
+_Count = Annotated[int, Field(ge=1)]
+_Rate = Annotated[float, Field(ge=1e-12, le=1e9)]
 
-@dataclass(frozen=True, slots=True)
+
+@pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class Serving:
-    """How questions arrive and what answers them.
+    """How questions arrive and what answers them; `mai simulate` has options of these names.
 
     Attributes:
         questions: How many are simulated.
         rate: Questions a second, arriving at random moments (Poisson); None for `concurrency`.
         concurrency: Concurrent questions, where there is no rate.
-        batch_limit: Sequences in an engine's batch.
+        batch: Most sequences in an engine's batch.
         small_engines: Copies of the small model.
         large_engines: Copies of the large model.
         devices: 1 if a small and a large engine share each device, 2 if every engine has its own.
@@ -53,37 +52,21 @@ class Serving:
         prefix_reuse: An engine does not encode again what it has encoded of a question.
         spread: Standard deviation of the outputs' lengths over their mean (log-normal).
         seed: Decides arrivals, lengths and which question takes which route.
+        plan: Questions a second to plan engines for; None for no plan.
     """
 
-    questions: int = 1000
-    rate: float | None = None
-    concurrency: int = 32
-    batch_limit: int = 32
-    small_engines: int = 1
-    large_engines: int = 1
-    devices: int = 2
+    questions: _Count = 1000
+    rate: _Rate | None = None
+    concurrency: _Count = 32
+    batch: _Count = 32
+    small_engines: _Count = 1
+    large_engines: _Count = 1
+    devices: Literal[1, 2] = 2
     overlap: bool = True
     prefix_reuse: bool = True
-    spread: float = 0.5
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.5
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Validate the settings.
-
-        Raises:
-            ValueError: One is out of range.
-        """
-        counts = (self.questions, self.concurrency, self.batch_limit)
-        if min(*counts, self.small_engines, self.large_engines) < 1:
-            raise ValueError("Questions, concurrency, batch limit and engines must be at least 1.")
-        if self.rate is not None and not LEAST_RATE <= self.rate < inf:
-            raise ValueError(
-                f"The rate of arrivals must be a number above 0 ({LEAST_RATE} at least)."
-            )
-        if self.devices not in {1, 2}:
-            raise ValueError("A pair runs on 1 or 2 devices.")
-        if not 0 <= self.spread <= LARGEST_SPREAD:
-            raise ValueError(f"The spread of lengths must be from 0 to {LARGEST_SPREAD}.")
+    plan: _Rate | None = None
 
     @property
     def engines(self) -> dict[Role, int]:
@@ -131,57 +114,36 @@ def simulate_serving(
     return _Simulation(strategy, workload, latencies, serving).run()
 
 
-def engines_needed(
-    strategy: str, workload: Workload, latencies: Latencies, rate: float, serving: Serving
-) -> dict[Role, int]:
-    """Return the engines of each role that a rate needs, with full batches and a device each.
-
-    Args:
-        strategy: One of `graph.strategies.STRATEGIES`.
-        workload: Routes and tokens.
-        latencies: The pair's component latencies.
-        rate: Questions per second.
-        serving: Batch limit and prefix reuse.
-    """
-    return {
-        role: ceil(
-            rate * engine_seconds(strategy, workload, latencies, role, serving) / UTILIZATION
-        )
-        for role in latencies
-    }
-
-
-def is_overloaded(
-    strategy: str, workload: Workload, latencies: Latencies, serving: Serving
-) -> bool:
+def is_overloaded(needs: Mapping[Role, float], serving: Serving) -> bool:
     """Return whether questions arrive faster than engines with full batches answer them.
 
     Args:
-        strategy: One of `graph.strategies.STRATEGIES`.
-        workload: Routes and tokens.
-        latencies: The pair's component latencies.
+        needs: What `engine_seconds` returns.
         serving: Arrivals and engines; without a rate nothing is overloaded.
     """
-    if serving.rate is None:
-        return False
-    needs = {
-        role: serving.rate * engine_seconds(strategy, workload, latencies, role, serving)
-        for role in latencies
-    }
+    busy = {role: (serving.rate or 0.0) * seconds for role, seconds in needs.items()}
     engines = serving.engines
-    if serving.devices == 1 and sum(needs.values()) > max(engines.values()):
-        return True
-    return any(needs[role] > engines[role] for role in needs)
+    shared = serving.devices == 1 and sum(busy.values()) > max(engines.values())
+    return shared or any(busy[role] > engines[role] for role in busy)
 
 
 def engine_seconds(
-    strategy: str, workload: Workload, latencies: Latencies, role: Role, serving: Serving
-) -> float:
-    """Return the seconds of one engine with full batches that a question takes on average."""
-    latency, batch = latencies[role], serving.batch_limit
-    token = latency.step_seconds(batch) / batch
+    strategy: str, workload: Workload, latencies: Latencies, serving: Serving
+) -> dict[Role, float]:
+    """Return the seconds of one engine with full batches that a question takes on average, by role.
+
+    A stream of questions needs its rate times that many engines, over `UTILIZATION`.
+
+    Args:
+        strategy: One of `graph.strategies.STRATEGIES`, or `GATED`.
+        workload: Questions and tokens.
+        latencies: The pair's component latencies.
+        serving: Batch limit and prefix reuse.
+    """
+    batch = serving.batch
 
     def seconds(call: PlannedCall) -> float:
+        latency = latencies[call.role]
         cached = call.prefix_tokens if serving.prefix_reuse else 0.0
         new_tokens = call.prompt_tokens - cached
         # A full engine encodes as many prompts together as sequences end at a decode step.
@@ -190,16 +152,15 @@ def engine_seconds(
         new = [] if cached else [call.question_tokens]
         image = 0.0 if cached else latency.image_seconds(call.question_tokens)
         shared = latency.batch_prefill_seconds(together * new_tokens, new) - image
-        return shared / together + image + token * decode_steps(call, latencies)
+        decode = decode_steps(call, workload, latencies) * latency.step_seconds(batch) / batch
+        return shared / together + image + decode
 
-    return sum(
-        workload.count(route) / workload.questions * seconds(call)
-        for route in ROUTES
-        if workload.count(route)
-        for stage in planned_calls(strategy, workload, route)
-        for call in stage
-        if call.role == role
-    )
+    found: dict[Role, float] = dict.fromkeys(latencies, 0.0)
+    for count, stages in calls_by_route(strategy, workload):
+        for stage in stages:
+            for call in stage:
+                found[call.role] += count / workload.questions * seconds(call)
+    return found
 
 
 class _Simulation:
@@ -220,7 +181,7 @@ class _Simulation:
                     self._env,
                     latencies[role],
                     shared[index] if serving.devices == 1 else _Device(self._env),
-                    serving.batch_limit,
+                    serving.batch,
                 )
                 for index in range(count)
             ]
@@ -228,9 +189,9 @@ class _Simulation:
         }
 
     def run(self) -> Served:
-        routes = self._routes()
+        questions = self._questions()
         arrivals = self._by_rate if self._serving.rate else self._by_concurrency
-        self._env.run(until=self._env.process(arrivals(routes)))
+        self._env.run(until=self._env.process(arrivals(questions)))
         seconds = self._env.now
         busy: dict[Role, float] = {}
         batch: dict[Role, float] = {}
@@ -240,28 +201,31 @@ class _Simulation:
             batch[role] = sum(one.sequence_seconds for one in engines) / decoded if decoded else 0.0
         return Served(seconds, tuple(sorted(self._responses)), busy, batch)
 
-    def _routes(self) -> list[Route]:
-        """Return routes in the workload's shares, in random order."""
-        questions, workload = self._serving.questions, self._workload
-        exact = {route: workload.count(route) * questions / workload.questions for route in ROUTES}
-        counts = {route: int(exact[route]) for route in ROUTES}
-        by_rest = sorted(ROUTES, key=lambda route: counts[route] - exact[route])
-        for route in by_rest[: questions - sum(counts.values())]:
-            counts[route] += 1
-        routes = [route for route in ROUTES for _ in range(counts[route])]
-        self._random.shuffle(routes)
-        return routes
+    def _questions(self) -> list[list[Stage]]:
+        """Return the calls of each question, by the workload's routes, in random order."""
+        questions = self._serving.questions
+        routes = calls_by_route(self._strategy, self._workload)
+        exact = [count * questions / self._workload.questions for count, _ in routes]
+        counts = [int(part) for part in exact]
+        by_rest = sorted(range(len(routes)), key=lambda number: counts[number] - exact[number])
+        for number in by_rest[: questions - sum(counts)]:
+            counts[number] += 1
+        found = [
+            stages for (_, stages), count in zip(routes, counts, strict=True) for _ in range(count)
+        ]
+        self._random.shuffle(found)
+        return found
 
-    def _by_rate(self, routes: Sequence[Route]) -> Event:
+    def _by_rate(self, questions: Sequence[list[Stage]]) -> Event:
         arrived: list[simpy.Process] = []
-        for route in routes:
+        for stages in questions:
             if arrived:
                 yield self._env.timeout(self._random.expovariate(self._serving.rate or 1.0))
-            arrived.append(self._env.process(self._question(route)))
+            arrived.append(self._env.process(self._question(stages)))
         yield self._env.all_of(arrived)
 
-    def _by_concurrency(self, routes: Sequence[Route]) -> Event:
-        waiting = list(reversed(routes))
+    def _by_concurrency(self, questions: Sequence[list[Stage]]) -> Event:
+        waiting = list(reversed(questions))
 
         def lane() -> Event:
             while waiting:
@@ -270,9 +234,8 @@ class _Simulation:
         lanes = min(self._serving.concurrency, len(waiting))
         yield self._env.all_of([self._env.process(lane()) for _ in range(lanes)])
 
-    def _question(self, route: Route) -> Event:
+    def _question(self, stages: list[Stage]) -> Event:
         arrived = self._env.now
-        stages = planned_calls(self._strategy, self._workload, route)
         # All calls of a question go to the same engines, where its prefix is cached.
         homes = {
             role: min(engines, key=lambda engine: engine.questions)
@@ -280,7 +243,9 @@ class _Simulation:
         }
         for engine in homes.values():
             engine.questions += 1
-        scale = self._length_scale()
+        sigma = sqrt(log(1 + self._serving.spread**2))
+        # Log-normal, of mean 1.
+        scale = self._random.lognormvariate(-(sigma**2) / 2, sigma) if sigma else 1.0
         for stage in stages:
             calls = []
             for call in stage:
@@ -292,13 +257,6 @@ class _Simulation:
             engine.questions -= 1
         self._responses.append(self._env.now - arrived)
 
-    def _length_scale(self) -> float:
-        """Return a log-normal factor of mean 1."""
-        if not self._serving.spread:
-            return 1.0
-        sigma = sqrt(log(1 + self._serving.spread**2))
-        return self._random.lognormvariate(-(sigma**2) / 2, sigma)
-
     def _call(self, call: PlannedCall, engine: "_Engine", scale: float) -> Event:
         yield self._env.timeout(self._latencies[call.role].overhead_seconds)
         cached = call.prefix_tokens if self._serving.prefix_reuse else 0.0
@@ -307,7 +265,7 @@ class _Simulation:
             done=self._env.event(),
             new_tokens=call.prompt_tokens - cached,
             new_questions=[] if cached else [call.question_tokens],
-            remaining=decode_steps(scaled, self._latencies),
+            remaining=decode_steps(scaled, self._workload, self._latencies),
         )
         engine.submit(sequence)
         yield sequence.done

@@ -1,12 +1,12 @@
 """What `mai simulate` takes: a profile, routes and tokens, or the paper's tables."""
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from .csv_rows import Line, ProfilingInputError, read_csv_rows
-from .latency import Latencies, Role, profile_latency
+from .csv_rows import ProfilingInputError, read_csv_rows
+from .latency import ROLES, Latencies, Role, profile_latency
 from .paper import (
     LARGE,
     SMALL,
@@ -15,16 +15,12 @@ from .paper import (
     paper_routes,
     paper_tokens,
     paper_workloads,
+    with_tokens,
 )
 from .profile_rows import read_rows
-from .workload import ROUTES_COLUMNS, RoutesRow, TokensRow, Workload, base_name, workload_of
+from .workload import SCORES, MeanTokens, Workload, base_name
 
-_PAIR = 2
-"""Models of a pair."""
-
-_Row = TypeVar("_Row", RoutesRow, TokensRow)
-_Names = Mapping[Role, str | None]
-"""The user's names of the two models, None for what was not named."""
+_Row = TypeVar("_Row", Workload, MeanTokens)
 
 
 def read_latencies(
@@ -53,32 +49,22 @@ def read_latencies(
     measured = (row for row in rows if row.median_ms and backend in {None, row.backend})
     models = list(dict.fromkeys(row.model for row in measured))
     small, large = _as_measured(small, models), _as_measured(large, models)
-    if small and large:
-        return {
-            "small": profile_latency(rows, small, backend),
-            "large": profile_latency(rows, large, backend),
-        }
-    if len(models) < _PAIR:
-        raise ProfilingInputError(
-            f"The profile {str(profile)!r} holds {len(models)} measured model, and a pair needs "
-            "two; profile the other one into the same folder."
-        )
-    if len(models) > _PAIR:
-        raise ProfilingInputError(
-            f"The profile {str(profile)!r} holds {len(models)} models ({', '.join(models)}); name "
-            "the two of a pair with --small and --large."
-        )
-    known = {model: profile_latency(rows, model, backend) for model in models}
-    for name in filter(None, (small, large)):
-        if name not in known:
+    if not (small and large):
+        if len(models) != len(ROLES):
             raise ProfilingInputError(
-                f"The profile {str(profile)!r} has no measured model {name!r}, only "
-                f"{', '.join(known)}."
+                f"The profile {str(profile)!r} holds {len(models)} models ({', '.join(models)}); "
+                "name the two of a pair with --small and --large, or profile a missing one into "
+                "the same folder."
             )
-    faster, slower = sorted(known, key=lambda model: known[model].seconds_per_token)
-    if small == slower or large == faster:
-        faster, slower = slower, faster
-    return {"small": known[faster], "large": known[slower]}
+        pace = {one: profile_latency(rows, one, backend).seconds_per_token for one in models}
+        faster, slower = sorted(models, key=lambda model: pace[model])
+        if small == slower or large == faster:
+            faster, slower = slower, faster
+        small, large = small or faster, large or slower
+    return {
+        "small": profile_latency(rows, small, backend),
+        "large": profile_latency(rows, large, backend),
+    }
 
 
 def _as_measured(name: str | None, models: Sequence[str]) -> str | None:
@@ -114,94 +100,65 @@ def read_workloads(
         names = paper_names(*(name if name in known else None for name in (small, large)))
     if routes is None and tokens is None and names == paper_names():
         return paper_workloads()
-    named: _Names = {"small": small, "large": large}
-    # The scores of Table 10 are those of its own pair.
-    alone = [row.model_copy(update={"scores": {}}) for row in paper_routes()]
-    rows = _read_routes(routes, named) if routes else alone
     if measured:
         names = {one.model: role for role, one in measured.items()} | names
-    counts = _read_tokens(tokens, named, names) if tokens else paper_tokens()
-    found = [workload_of(row, counts, names) for row in rows]
+    named: dict[Role, str | None] = {"small": small, "large": large}
+
+    def is_routes(row: Workload) -> bool:
+        return _is_named(small, row.small) and _is_named(large, row.large)
+
+    def is_call(row: MeanTokens) -> bool:
+        call = row.call(names)
+        return call is not None and _is_named(named[call[0]], row.model)
+
+    if routes:
+        lines = read_csv_rows(routes, Workload, columns=list(SCORES))
+        rows = _one_each(routes, [line for line in lines if is_routes(line[1])], lambda _: None)
+    else:  # the scores of Table 10 are those of its own pair
+        rows = [replace(row, scores={}) for row in paper_routes()]
+    counts = paper_tokens()
+    if tokens:
+        means = [line for line in read_csv_rows(tokens, MeanTokens) if is_call(line[1])]
+        counts = _one_each(tokens, means, lambda row: row.call(names))
+    found = [with_tokens(row, counts, names) for row in rows]
     for workload in found:
-        _check_tokens(workload, tokens)
+        needed = (("small", "direct"), ("small", "reason"), ("large", "direct"))
+        if missing := ["_".join(call) for call in needed if call not in workload.tokens]:
+            where = repr(str(tokens)) if tokens else "The paper's Table 5"
+            raise ProfilingInputError(
+                f"{where} has no tokens of {', '.join(missing)} on {workload.benchmark}; add rows "
+                "for these calls, or evaluate these strategies, too, before mai report writes the "
+                "file."
+            )
     return found
 
 
-def _is_named(named: _Names, role: Role, model: str | None) -> bool:
-    """Return whether a name may be the user's for a role; owners and folders count in both only."""
-    wanted = named[role]
+def _is_named(wanted: str | None, model: str | None) -> bool:
+    """Return whether a name may be the user's; owners and folders count only if in both."""
     if wanted is None or model is None or wanted == model:
         return True
-    short = base_name(wanted) == base_name(model)
-    return short and (wanted == base_name(wanted) or model == base_name(model))
-
-
-def _read_routes(path: Path, named: _Names) -> list[RoutesRow]:
-    lines = read_csv_rows(path, RoutesRow, columns=ROUTES_COLUMNS)
-    if not lines:
-        raise ProfilingInputError(
-            f"{str(path)!r} has no row below its header; it needs one for each benchmark."
-        )
-
-    own = [
-        line
-        for line in lines
-        if _is_named(named, "small", line.row.small) and _is_named(named, "large", line.row.large)
-    ]
-    return _one_each(path, own, lambda row: row.benchmark)
-
-
-def _read_tokens(path: Path, named: _Names, names: dict[str, Role]) -> list[TokensRow]:
-    lines = [
-        line
-        for line in read_csv_rows(path, TokensRow, columns=list(TokensRow.model_fields))
-        if line.row.call(names)
-    ]
-    if not lines:
-        raise ProfilingInputError(
-            f"{str(path)!r} has no row about the small or the large model in style S, E or R; give "
-            "a column 'role', or the models' names with --small and --large."
-        )
-
-    own = [
-        line
-        for line in lines
-        if (call := line.row.call(names)) and _is_named(named, call[0], line.row.model)
-    ]
-    return _one_each(path, own, lambda row: (row.benchmark, row.call(names)))
+    base = base_name(wanted)
+    return base == base_name(model) and base in {wanted, model}
 
 
 def _one_each(
-    path: Path, lines: Sequence[Line[_Row]], subject: Callable[[_Row], Hashable]
+    path: Path, lines: Sequence[tuple[int, _Row]], subject: Callable[[_Row], object]
 ) -> list[_Row]:
-    """Return the rows of the named pair, of which there is one for each subject."""
+    """Return the rows of the pair, of which there is one for each benchmark and subject."""
     if not lines:
         raise ProfilingInputError(
-            f"{str(path)!r} is about other models than --small and --large name; name those of the "
-            "file, or take its columns of models' names out."
+            f"{str(path)!r} has no row of this pair below its header; name the models of the file "
+            "with --small and --large, or give the tokens a column 'role' instead."
         )
-    by_subject: dict[Hashable, list[Line[_Row]]] = defaultdict(list)
-    for line in lines:
-        by_subject[subject(line.row)].append(line)
-    for same in by_subject.values():
-        if len(same) > 1:
-            numbers = " and ".join(str(line.number) for line in same)
+    known: dict[object, int] = {}
+    for number, row in lines:
+        before = known.setdefault((row.benchmark, subject(row)), number)
+        if before != number:
             raise ProfilingInputError(
-                f"{str(path)!r}, lines {numbers}, are about the same of {same[0].row.benchmark}; "
-                "keep one, or name the pair's models with --small and --large."
+                f"{str(path)!r}, lines {before} and {number}, are about the same of "
+                f"{row.benchmark}; keep one, or name the pair's models with --small and --large."
             )
-    return [line.row for line in lines]
-
-
-def _check_tokens(workload: Workload, path: Path | None) -> None:
-    needed = [("small", "direct"), ("small", "reason"), ("large", "direct")]
-    missing = ["_".join(call) for call in needed if call not in workload.tokens]
-    if missing:
-        where = repr(str(path)) if path else "The paper's Table 5"
-        raise ProfilingInputError(
-            f"{where} has no tokens of {', '.join(missing)} on {workload.name}; add rows for these "
-            "calls, or evaluate these strategies, too, before mai report writes the file."
-        )
+    return [row for _, row in lines]
 
 
 def describe_inputs(
@@ -223,7 +180,7 @@ def describe_inputs(
     source = f"the profile {str(profile)!r}" if profile else "the paper's Tables 3 and 4"
     small, large = (latency.model for latency in latencies.values())
     named = "Routes and scores" if any(workload.scores for workload in workloads) else "Routes"
-    pairs = dict.fromkeys(workload.models for workload in workloads if workload.models)
+    pairs = dict.fromkeys((one.small, one.large) for one in workloads if one.small and one.large)
     whose = "".join(f", of {one} and {other}" for one, other in pairs)
     paper = f"the paper's, of {SMALL} and {LARGE}"
     # Without a profile, the models are the paper's own, and so are their tokens.
@@ -239,7 +196,7 @@ def describe_inputs(
 def _unmeasured(latencies: Latencies, workloads: Sequence[Workload]) -> Iterator[str]:
     """Yield a sentence for prompts that are shorter or longer than any that was measured."""
     for workload in workloads:
-        prompts = f"{workload.name}: prompts have {workload.prompt_tokens:.0f} tokens"
+        prompts = f"{workload.benchmark}: prompts have {workload.prompt_tokens:.0f} tokens"
         for role, latency in latencies.items():
             shortest, longest = latency.prefill[0][0], latency.prefill[-1][0]
             if workload.prompt_tokens < shortest:

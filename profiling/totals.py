@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..benchmarks.evaluation.results import GATED
 from ..graph.strategies import STRATEGIES
 from .latency import Latencies, Role
-from .workload import ROUTES, Drafting, Route, Style, Workload
+from .workload import ROUTES, Route, Style, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class PlannedCall:
         output_tokens: Tokens that it generates.
         question_tokens: How much of the prompt is the question with its images.
         prefix_tokens: How much of the prompt this agent has encoded before for the same question.
-        drafting: How the small agent proposes tokens, if it does; it encodes the prompt, too.
+        drafted: Whether the small agent proposes tokens; it encodes the prompt, too.
     """
 
     role: Role
@@ -28,7 +28,7 @@ class PlannedCall:
     output_tokens: float
     question_tokens: float
     prefix_tokens: float = 0.0
-    drafting: Drafting | None = None
+    drafted: bool = False
 
 
 Stage = tuple[PlannedCall, ...]
@@ -48,17 +48,15 @@ def planned_calls(strategy: str, workload: Workload, route: Route) -> list[Stage
         KeyError: The workload does not say how many tokens a needed style takes, or how
             speculative decoding goes.
     """
-    if strategy not in (*STRATEGIES, GATED):
-        raise ValueError(f"The strategy {strategy!r} is unknown; use {', '.join(STRATEGIES)}.")
     prompt, tokens = workload.prompt_tokens, workload.tokens
+    own_route = route if strategy in {"mai", GATED} else None
 
     def call(role: Role, style: Style, *, reads: float = 0.0, again: bool = False) -> PlannedCall:
         prefix = workload.prefix_tokens if again else 0.0
-        return PlannedCall(role, prompt + reads, tokens[role, style], prompt, prefix)
-
-    def reason(*, again: bool = False) -> PlannedCall:
-        mean = workload.reasoning(route if strategy in ("mai", GATED) else None)
-        return replace(call("small", "reason", again=again), output_tokens=mean)
+        mean = tokens[role, style]
+        if (role, style) == ("small", "reason"):
+            mean = workload.reasoning(own_route)
+        return PlannedCall(role, prompt + reads, mean, prompt, prefix)
 
     match strategy:
         case "mai_gated" if route == "confident":
@@ -66,26 +64,23 @@ def planned_calls(strategy: str, workload: Workload, route: Route) -> list[Stage
         case "mai" | "mai_gated":
             small, large = call("small", "direct"), call("large", "direct")
             stages: list[Stage] = [(small, large)] if strategy == "mai" else [(small,), (large,)]
-            if route in ("reasoned", "transferred"):
-                stages.append((reason(again=True),))
+            if route in {"reasoned", "transferred"}:
+                stages.append((call("small", "reason", again=True),))
             if route == "transferred":
                 length = workload.reasoning(route)
                 stages.append((call("large", "direct", reads=length, again=True),))
             return stages
-        case "full_transfer":
-            return [(reason(),), (call("large", "direct", reads=workload.reasoning(None)),)]
-        case "small_two_stage":
-            length = workload.reasoning(None)
-            return [(reason(),), (call("small", "direct", reads=length, again=True),)]
-        case "large_two_stage":
-            first = call("large", "reason")
-            return [(first,), (call("large", "direct", reads=first.output_tokens, again=True),)]
+        case "full_transfer" | "small_two_stage" | "large_two_stage":
+            first = call("large" if strategy == "large_two_stage" else "small", "reason")
+            reader: Role = "small" if strategy == "small_two_stage" else "large"
+            again = reader == first.role
+            return [(first,), (call(reader, "direct", reads=first.output_tokens, again=again),)]
         case "speculative":
-            if workload.drafting is None:
-                raise KeyError("drafting")
-            return [(replace(call("large", "reason"), drafting=workload.drafting),)]
-        case "small_reason":
-            return [(reason(),)]
+            if workload.accept_rate is None:
+                raise KeyError("accept_rate")
+            return [(replace(call("large", "reason"), drafted=True),)]
+    if strategy not in STRATEGIES:
+        raise ValueError(f"The strategy {strategy!r} is unknown; use {', '.join(STRATEGIES)}.")
     role, style = strategy.split("_")
     return [(call(role, style),)]  # type: ignore[arg-type]
 
@@ -111,54 +106,60 @@ def total_seconds(
     """Return the seconds that all questions take, one after the other.
 
     Args:
-        strategy: One of `graph.strategies.STRATEGIES`.
+        strategy: One of `graph.strategies.STRATEGIES`, or `GATED`.
         workload: The questions.
         latencies: The pair's component latencies.
         settings: How calls are run; None is the paper's way: no overlap, no reuse, with the floor.
     """
     chosen = settings or Settings()
-    total = 0.0
-    for route in ROUTES:
-        if workload.count(route):
-            stages = planned_calls(strategy, workload, route)
-            seconds = [[_call_seconds(call, latencies, chosen) for call in one] for one in stages]
-            each = sum(map(max if chosen.overlap else sum, seconds))
-            total += workload.count(route) * each
-    return total
+
+    def seconds(call: PlannedCall) -> float:
+        latency = latencies[call.role]
+        cached = call.prefix_tokens if chosen.prefix_reuse else 0.0
+        steps = decode_steps(call, workload, latencies)
+        spent = latency.call_seconds(call.prompt_tokens, steps, cached, call.question_tokens)
+        return max(spent, latency.least_seconds) if chosen.floor else spent
+
+    return sum(
+        count * (max if chosen.overlap else sum)(map(seconds, stage))
+        for count, stages in calls_by_route(strategy, workload)
+        for stage in stages
+    )
+
+
+def calls_by_route(strategy: str, workload: Workload) -> list[tuple[int, list[Stage]]]:
+    """Return how many questions take each route, and the calls of one."""
+    return [
+        (count, planned_calls(strategy, workload, route))
+        for route in ROUTES
+        if (count := workload.count(route))
+    ]
 
 
 def output_tokens(strategy: str, workload: Workload) -> float:
     """Return the mean tokens that all calls of a question generate together."""
     generated = sum(
-        workload.count(route) * sum(call.output_tokens for stage in stages for call in stage)
-        for route in ROUTES
-        if workload.count(route)
-        for stages in [planned_calls(strategy, workload, route)]
+        count * call.output_tokens
+        for count, stages in calls_by_route(strategy, workload)
+        for stage in stages
+        for call in stage
     )
     return generated / workload.questions
 
 
-def _call_seconds(call: PlannedCall, latencies: Latencies, settings: Settings) -> float:
-    latency = latencies[call.role]
-    if not settings.floor:
-        latency = replace(latency, least_seconds=0.0)
-    cached = call.prefix_tokens if settings.prefix_reuse else 0.0
-    steps = decode_steps(call, latencies)
-    return latency.call_seconds(call.prompt_tokens, steps, cached, call.question_tokens)
-
-
-def decode_steps(call: PlannedCall, latencies: Latencies) -> float:
+def decode_steps(call: PlannedCall, workload: Workload, latencies: Latencies) -> float:
     """Return the decode steps of its model that a call takes: its output tokens.
 
-    With speculative decoding: what both models compute (the draft encodes the prompt as well), in
-    steps of the same length.
+    With speculative decoding: what both models compute (the draft encodes the prompt as well, and
+    each round is its proposed tokens and one pass of the large model), in steps of the same length.
     """
-    if call.drafting is None:
+    if not call.drafted:
         return call.output_tokens
-    latency, draft, drafting = latencies[call.role], latencies["small"], call.drafting
-    together = latency.drafted(draft, drafting.ahead, drafting.tokens_per_round)
-    decode = call.output_tokens * together.seconds_per_token
-    return (draft.prefill_seconds(call.prompt_tokens) + decode) / latency.seconds_per_token
+    latency, draft, ahead = latencies[call.role], latencies["small"], workload.ahead
+    one_round = ahead * draft.seconds_per_token + latency.suffix_seconds(ahead + 1)
+    rounds = call.output_tokens / (1 + (workload.accept_rate or 0.0) * ahead)
+    seconds = draft.prefill_seconds(call.prompt_tokens) + rounds * one_round
+    return seconds / latency.seconds_per_token
 
 
 def predictable(workload: Workload) -> list[str]:
@@ -238,12 +239,13 @@ def advise(workload: Workload, latencies: Latencies, floor: float | None = None)
         key=lambda choice: choice.seconds,
     )
     if not choices:
-        return Advice(workload.name)
+        return Advice(workload.benchmark)
     highest = max(choice.score for choice in choices)
-    wanted = workload.scores.get("large_reason", highest) if floor is None else floor
+    reasoning = workload.score("large_reason")
+    wanted = next(score for score in (floor, reasoning, highest) if score is not None)
     enough: Sequence[Choice | None] = [one for one in choices if one.score >= wanted]
     if not enough:
         nearest = next(choice for choice in choices if choice.score == highest)
-        return Advice(workload.name, wanted, nearest)
+        return Advice(workload.benchmark, wanted, nearest)
     best, following = [*enough, None][:2]
-    return Advice(workload.name, wanted, best, reached=True, following=following)
+    return Advice(workload.benchmark, wanted, best, reached=True, following=following)

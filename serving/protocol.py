@@ -25,7 +25,6 @@ _UNSUPPORTED: dict[str, tuple[tuple[Any, ...], str]] = {
     "logit_bias": (({},), _PENALTIES),
     "logprobs": ((False,), _LOGPROBS),
     "top_logprobs": ((0,), _LOGPROBS),
-    "response_format": (({"type": "text"},), "the answer is text in no given form"),
     "modalities": ((["text"],), _TEXT),
     "audio": ((), _TEXT),
     "prediction": ((), "nothing is predicted"),
@@ -137,6 +136,22 @@ class _StreamOptions(_Body):
     include_obfuscation: Literal[False] | None = None
 
 
+class _JSONSchema(_Body):
+    name: str
+    description: str | None = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = None
+
+
+class _TextFormat(_Body):
+    type: Literal["text"]
+
+
+class _SchemaFormat(_Body):
+    type: Literal["json_schema"]
+    json_schema: _JSONSchema
+
+
 class Options(_Body):
     """Settings of the cascade: the field `mai` of a request."""
 
@@ -162,7 +177,16 @@ class ChatRequest(_Body):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
     stop: Annotated[list[str], BeforeValidator(_listed), Field(max_length=4)] | None = None
+    response_format: Annotated[_TextFormat | _SchemaFormat, Field(discriminator="type")] | None = (
+        None
+    )
     mai: Options = Options()
+
+    @property
+    def form(self) -> dict[str, Any] | None:
+        """The JSON schema of the answer; None where it is a text."""
+        wanted = self.response_format
+        return wanted.json_schema.schema_ if isinstance(wanted, _SchemaFormat) else None
 
     def split(self) -> tuple[str, list[BaseMessage]]:
         """Return what the models read before the question, and the conversation that ends with it.
@@ -225,8 +249,8 @@ def _explained(error: ValidationError) -> RequestError:
     place = place.lstrip(".")
     match problem["type"]:
         case "union_tag_invalid":
-            kind = problem["ctx"]["tag"]
-            words = f"is of type {kind!r}, which is not read here; send text and image_url parts"
+            known = problem["ctx"]["expected_tags"]
+            words = f"is of type {problem['ctx']['tag']!r}, but only {known} are known here"
         case "extra_forbidden":
             words = "is unknown here; leave it out"
         case _:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langsmith import trace
 from PIL import Image
 
-from ..configs import ConfigError, PromptsConfig
+from ..configs import ConfigError
 from ..graph import STRATEGIES, create_strategy
 from ..graph.build import MAIGraph
 from ..graph.strategies import TRANSFER_STRATEGIES, unavailable
@@ -28,6 +28,7 @@ Emit = Callable[[dict[str, str]], object]
 """Takes the next part of an answer, as the `delta` of a stream."""
 
 _REASONING = {"explain", "reason"}
+_TOLD = ("answer", "value", "route", "fallback", "confidence", "gate", "fields", "calls")
 _FAILED_CALL = re.compile(r"The (small|large) model's (\w+) call failed: ")
 
 
@@ -117,10 +118,11 @@ class Strategies:
         sparse = chat.mai.transfer == "sparse"
         graph = self._graph(chat.model, context, *limits, chat.temperature, chat.seed, sparse)
         asked = chat.mai.model_dump(include={"choices", "answer_type"}, exclude_none=True)
+        asked |= {"messages": messages} | ({"schema": chat.form} if chat.form else {})
         timeout = min(chat.mai.timeout or self._timeout, self._timeout)
         result: dict[str, Any] = {}
         async for mode, event in graph.astream(
-            cast("Any", asked | {"messages": messages}),
+            cast("Any", asked),
             context=MAIContext(timeout=timeout),
             stream_mode=["messages", "values"] if emit else ["values"],
         ):
@@ -136,22 +138,23 @@ class Strategies:
         if emit:
             emit({"content": answer})
         thoughts = [call for call in calls if call["style"] in _REASONING]
-        told = {
-            name: result.get(name) for name in ("value", "route", "fallback", "confidence", "gate")
-        }
         return Completion(
             content=answer,
-            reasoning="\n\n".join(call["text"] for call in thoughts),
+            reasoning="\n\n".join(call["reasoning"] + call["text"] for call in thoughts),
             finish_reason="length" if calls[-1]["finish_reason"] == "length" else "stop",
             usage=result["messages"][-1].usage_metadata,
             reasoning_tokens=sum(call["output_tokens"] or 0 for call in thoughts),
-            mai={"answer": result["answer"], **told, "calls": calls},
+            mai={name: result.get(name) for name in _TOLD},
         )
 
     async def _alone(self, chat: ChatRequest, emit: Emit | None) -> Completion:
         limits = [limit for limit in (chat.max_tokens, chat.max_completion_tokens) if limit]
         settings = chat.model_dump(include={"temperature", "seed", "stop"}, exclude_none=True)
         settings |= {"max_tokens": min(limits)} if limits else {}
+        if chat.response_format and chat.form:
+            settings["response_format"] = chat.response_format.model_dump(
+                by_alias=True, exclude_none=True
+            )
         messages = [message.as_langchain() for message in chat.messages]
         message = AIMessageChunk(content="")
         async with asyncio.timeout(self._timeout):
@@ -182,7 +185,16 @@ class Strategies:
         sparse: bool,
     ) -> MAIGraph:
         pair = self._pair
-        prompts = _prompts(pair.prompts, context, max_tokens, max_completion_tokens)
+        changes: dict[str, Any] = {}
+        if context:
+            texts = (pair.prompts.system, context)
+            changes["system"] = "\n\n".join(text for text in texts if text)
+        for name in ("direct", "explain", "reason", "transfer"):
+            style = getattr(pair.prompts, name)
+            own = max_tokens if name not in _REASONING else None
+            limits = [one for one in (style.max_tokens, max_completion_tokens, own) if one]
+            changes[name] = style.model_copy(update={"max_tokens": min(limits)})
+        prompts = pair.prompts.model_copy(update=changes)
         drawing = {"temperature": temperature, "seed": seed}
         drawing = {name: value for name, value in drawing.items() if value is not None}
         models = (pair.small, pair.large)
@@ -198,21 +210,6 @@ class Strategies:
             timeout=self._timeout,
             allow_fetch=self._allow_fetch,
         )
-
-
-def _prompts(
-    prompts: PromptsConfig, context: str, max_tokens: int | None, max_completion_tokens: int | None
-) -> PromptsConfig:
-    """Return prompts with a request's context and limits."""
-    changed: dict[str, Any] = {}
-    if context:
-        changed["system"] = "\n\n".join(text for text in (prompts.system, context) if text)
-    for name in ("direct", "explain", "reason", "transfer"):
-        style = getattr(prompts, name)
-        limits = style.max_tokens, max_completion_tokens, name not in _REASONING and max_tokens
-        fewest = min(limit for limit in limits if limit)
-        changed[name] = style.model_copy(update={"max_tokens": fewest})
-    return prompts.model_copy(update=changed)
 
 
 def _emit(emit: Emit, **parts: str) -> None:

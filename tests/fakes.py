@@ -85,7 +85,8 @@ class ScriptedModel(BaseChatModel):
     def _reply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> tuple[str, str]:
         prompt = str(messages[-1].text)
         marks = {"DIRECT": "direct", "EXPLAIN": "explain", "REASON": "reason"}
-        style = marks.get(prompt.splitlines()[-1])
+        *_, last = (line for line in prompt.splitlines() if "Answer with JSON" not in line)
+        style = marks.get(last)
         if style is None:
             style = "judge" if "Do both say the same?" in prompt else "transfer"
         images = sum(isinstance(b, dict) and b.get("type") == "image" for b in messages[-1].content)

@@ -68,25 +68,20 @@ def serve_models(
 ) -> None:
     """Serve a pair's models with vLLM, and print the pair file that uses the servers.
 
-    Args:
-        pair: The pair's name or file.
-        host: Address to listen on.
-        port: Port of the first server; a second one has the next.
-        timeout: Seconds for one server to get ready, downloads included.
-        only: "small" or "large" for one model alone.
-        write: Where the pair file is written, too.
-        log_dir: Folder for the servers' logs; None for one that goes with them.
-        as_json: Whether the pair is printed as JSON.
+    The arguments are the options of `mai serve --models`; `timeout` is for one server to get ready,
+    downloads included.
     """
-    from ..models.vllm.engine_args import quiet
+    from ..models.vllm.engine_args import check_engine, quiet
 
     environ = quiet(os.environ)
     config = load_pair_config(pair)
     roles = _roles(config, pair, only)
-    file = _file_to_write(write, pair, complete=_is_complete(config, roles))
+    on_servers = [role for role in ("small", "large") if config.backend_of(role) == "server"]
+    file = _file_to_write(write, pair, complete=len({*roles, *on_servers}) == 2)
     ports = _free_ports(host, port, roles)
     specs = {role: _server_spec(config, role, host, ports[role]) for role in roles}
-    _check_engines(specs)
+    for spec in specs.values():
+        check_engine(spec.engine, spec.name)
 
     from ..models.vllm.servers import ServerGroup
 
@@ -97,7 +92,13 @@ def serve_models(
     try:
         ready = _start(servers, specs, urls, timeout, signals)
         if ready:
-            _show(served_pair(config, Path(pair).stem, urls), file, as_json=as_json)
+            served = served_pair(config, Path(pair).stem, urls)
+            if file:
+                file.write_text(pair_yaml(served), encoding="utf-8")
+            if as_json:
+                print_json(served)
+            else:
+                typer.echo(pair_yaml(served), nl=False)
             typer.echo("Ready. Ctrl-C ends the servers.", err=True)
             servers.watch(lambda: signals.asked)
     finally:
@@ -107,16 +108,6 @@ def serve_models(
     if not ready:
         typer.echo("Stopped.", err=True)
         raise typer.Exit(INTERRUPTED)
-
-
-def _show(settings: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
-    """Print a pair file, and write it if wanted."""
-    if file:
-        file.write_text(pair_yaml(settings), encoding="utf-8")
-    if as_json:
-        print_json(settings)
-    else:
-        typer.echo(pair_yaml(settings), nl=False)
 
 
 def _roles(pair: PairConfig, name: str, only: str | None) -> list[str]:
@@ -140,11 +131,6 @@ def _roles(pair: PairConfig, name: str, only: str | None) -> list[str]:
     return roles
 
 
-def _is_complete(pair: PairConfig, roles: Sequence[str]) -> bool:
-    """Whether both models will be on servers, so that what is printed is a whole pair file."""
-    return all(role in roles or pair.backend_of(role) == "server" for role in ("small", "large"))
-
-
 def _file_to_write(write: str | None, pair: str, *, complete: bool) -> Path | None:
     """The file for the pair, checked to be writable."""
     if write is None:
@@ -162,12 +148,7 @@ def _file_to_write(write: str | None, pair: str, *, complete: bool) -> Path | No
         raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into.")
     if source and file.exists() and file.samefile(source):
         raise UsageError("--write would overwrite the pair that is served; name another file.")
-    _check_writable(file)
-    return file
-
-
-def _check_writable(file: Path) -> None:
-    """Open a file as if to write it, and leave things as they were."""
+    # Opened as if to write it, and left as it was.
     target = file.resolve()
     there = target.exists()
     if there and not target.is_file():
@@ -181,6 +162,7 @@ def _check_writable(file: Path) -> None:
         raise UsageError(
             f"--write cannot write {str(file)!r} ({error.strerror}); name another file."
         ) from error
+    return file
 
 
 def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
@@ -223,14 +205,6 @@ def _server_spec(pair: PairConfig, role: str, host: str, port: int) -> "ServerSp
         gpu=int(gpu) if gpu else None,
         api_key=os.environ.get(model.api_key_env) or None,
     )
-
-
-def _check_engines(specs: Mapping[str, "ServerSpec"]) -> None:
-    """Find what is wrong before anything starts, where that can be known."""
-    from ..models.vllm.engine_args import check_engine
-
-    for spec in specs.values():
-        check_engine(spec.engine, spec.name)
 
 
 def _log_folder(log_dir: str | None) -> Path:

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .errors import UsageError, reports_errors
 from .options import Debug, Json, print_json, require, results_folder
 
-MOST_QUESTIONS_A_SECOND = 1e9
+if TYPE_CHECKING:
+    from ..profiling.simulation import Simulation
+
 MOST_MILLISECONDS = 3_600_000
 
 
@@ -76,21 +78,19 @@ def simulate(
     settings = {key: value for key, value in locals().items() if key not in {"as_json", "debug"}}
     needed = [*(["matplotlib"] if out else []), *(["scipy"] if profile else [])]
     require("simpy", *needed, extra="profiling")
+    from pydantic import TypeAdapter, ValidationError
+
     from ..benchmarks.records import write_run_record
+    from ..profiling.csv_rows import first_problem
     from ..profiling.latency import Latencies
     from ..profiling.profile_rows import impossible_rows, read_rows
     from ..profiling.serving import Serving
+    from ..profiling.simulation import advice_records, records, write_simulation
     from ..profiling.simulation import simulate as run
     from ..profiling.simulation_input import describe_inputs, read_latencies, read_workloads
-    from ..profiling.simulation_report import advice_records, records, write_simulation
     from ..profiling.totals import advise
 
-    paper = not any((profile, routes, tokens, small, large, overhead))
     for wrong, sentence in (
-        (
-            plan is not None and not 0 < plan <= MOST_QUESTIONS_A_SECOND,
-            "The rate to plan for must be a number above 0, of a billion at most.",
-        ),
         (
             profile is None and small is not None and small == large,
             "--small and --large name one model of the paper's tables; name two.",
@@ -115,29 +115,17 @@ def simulate(
         if wrong:
             raise UsageError(sentence)
     measured = read_latencies(profile, small, large, backend)
-    read = read_workloads(routes, tokens, small, large, measured if profile else None)
-    try:
-        workloads = [replace(workload, skipped=skip) for workload in read]
-        serving = Serving(
-            questions=questions,
-            rate=rate,
-            concurrency=concurrency,
-            batch_limit=batch,
-            small_engines=small_engines,
-            large_engines=large_engines,
-            devices=devices,
-            overlap=overlap,
-            prefix_reuse=prefix_reuse,
-            spread=spread,
-            seed=seed,
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    folder = results_folder(out) if out else None
     latencies: Latencies = {
         role: replace(one, overhead_seconds=overhead / 1000) for role, one in measured.items()
     }
-    if advice and not out:
+    read = read_workloads(routes, tokens, small, large, measured if profile else None)
+    try:
+        workloads = [replace(workload, skipped=skip) for workload in read]
+        serving = TypeAdapter(Serving).validate_python(settings)
+    except ValidationError as error:
+        raise UsageError(first_problem(error)) from error
+    folder = results_folder(out) if out else None
+    if advice and not folder:
         lines = [advise(workload, latencies, floor) for workload in workloads]
         if as_json:
             print_json([figure.as_dict() for figure in advice_records(lines)])
@@ -147,28 +135,29 @@ def simulate(
     inputs = describe_inputs(profile, routes, tokens, latencies, workloads)
     if profile:
         inputs += impossible_rows(read_rows(profile / "profile.csv"))
-    found = run(workloads, latencies, serving, inputs=inputs, floor=floor, plan_rate=plan)
+    paper = not any((profile, routes, tokens, small, large, overhead, skip))
+    found = run(workloads, latencies, serving, inputs=inputs, floor=floor, paper=paper)
     if folder:
-        write_simulation(found, folder, paper=paper)
+        write_simulation(found, folder)
         # In a profile's folder, run.json is the profile's.
         own = "simulate-run.json" if (folder / "profile.csv").exists() else "run.json"
         write_run_record(folder, name=own, settings=settings)
     if as_json:
-        print_json([figure.as_dict() for figure in records(found, paper=paper)])
+        print_json([figure.as_dict() for figure in records(found)])
     elif advice:
         typer.echo("\n".join(map(str, found.advice)))
     else:
-        _show(found, paper)
+        _show(found)
 
 
-def _show(found: Any, paper: bool) -> None:
+def _show(found: "Simulation") -> None:
     """Print tables, then the advice and what contradicts itself."""
     from ..profiling.paper import contradictions
-    from ..profiling.simulation_report import tables
+    from ..profiling.simulation import tables
     from .rendering import show_lines, show_tables
 
     show_lines(found.inputs, "What it computes with")
-    show_tables(tables(found, paper=paper))
+    show_tables(tables(found))
     show_lines([str(one) for one in found.advice], "Advice")
-    if paper:
+    if found.paper:
         show_lines(contradictions(), "Figures of the paper that contradict each other")

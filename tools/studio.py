@@ -58,7 +58,7 @@ def _create_substitute(reason: ImportError) -> Any:
             'pip install "langgraph-mai[agents]"'
         )
 
-    graph = StateGraph(MessagesState)
+    graph: Any = StateGraph(MessagesState)
     graph.add_node("tell", tell)
     return graph.add_edge(START, "tell").compile(name="agent")
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, NotRequired, cast
 
 import httpx
 import PIL.Image
@@ -18,9 +18,19 @@ from langgraph.types import StreamMode
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from ..answers.schemas import json_schema
 from ..models.images import ImageError, block_image, is_image_block
 from ..nodes.review import waits_for_person
-from ..nodes.state import Fallback, MAIError, MAIInput, MAIInputError, ModelCall, Route, Value
+from ..nodes.state import (
+    Fallback,
+    FieldAnswer,
+    MAIError,
+    MAIInput,
+    MAIInputError,
+    ModelCall,
+    Route,
+    Value,
+)
 
 AnyMAI = PregelProtocol[Any, Any, Any, Any]
 """What `create_mai` or `create_strategy` returned, or a `RemoteGraph` of one."""
@@ -74,6 +84,7 @@ class VisionAnswer(TypedDict):
         images: References of the images that were asked about: a path or URL, or the hash of what
             was given as data.
         calls: Every model call.
+        fields: Of an answer in a schema, its fields, see `MAIOutput`.
     """
 
     answer: str
@@ -83,6 +94,7 @@ class VisionAnswer(TypedDict):
     confidence: float | None
     images: list[str]
     calls: list[ModelCall]
+    fields: NotRequired[dict[str, FieldAnswer]]
 
 
 class ConversationImage(NamedTuple):
@@ -98,7 +110,11 @@ class ConversationImage(NamedTuple):
 
 
 def create_vision_tool(
-    mai: AnyMAI, *, name: str = "ask_about_images", description: str = _DESCRIPTION
+    mai: AnyMAI,
+    *,
+    name: str = "ask_about_images",
+    description: str = _DESCRIPTION,
+    schema: Any = None,
 ) -> BaseTool:
     """Make a tool that asks the cascade about images.
 
@@ -119,7 +135,10 @@ def create_vision_tool(
             data, its threads are its own, and whatever fails there becomes a message too.
         name: The tool's name, as the agent's model sees it.
         description: What the agent's model is told about it.
+        schema: A pydantic model or a JSON schema: the answer is an object, as JSON, agreed field by
+            field.
     """
+    form = None if schema is None else json_schema(schema)
 
     def ask(
         question: Question,
@@ -128,7 +147,7 @@ def create_vision_tool(
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         with _tool_errors():
-            asked, references = _input(mai, question, images, choices, runtime)
+            asked, references = _input(mai, question, images, choices, runtime, form)
             result: Any = {}
             for mode, event, *_ in mai.stream(asked, _config(mai, runtime), stream_mode=_MODES):
                 result = _follow(mode, event, result, runtime)
@@ -141,7 +160,7 @@ def create_vision_tool(
         runtime: ToolRuntime[Any, Any] = _NO_RUNTIME,
     ) -> tuple[str, VisionAnswer]:
         with _tool_errors():
-            asked, references = _input(mai, question, images, choices, runtime)
+            asked, references = _input(mai, question, images, choices, runtime, form)
             result: Any = {}
             config = _config(mai, runtime)
             async for mode, event, *_ in mai.astream(asked, config, stream_mode=_MODES):
@@ -274,6 +293,7 @@ def _input(
     images: list[str] | None,
     choices: list[str] | None,
     runtime: ToolRuntime[Any, Any] | None,
+    schema: dict[str, Any] | None,
 ) -> tuple[MAIInput, list[str]]:
     """Return what the cascade is asked, and references of the images in it."""
     chosen = _chosen(images, runtime.state if runtime is not None else None)
@@ -285,6 +305,8 @@ def _input(
         asked["messages"] = [HumanMessage(content)]
     if choices:
         asked["choices"] = choices
+    if schema is not None:
+        asked["schema"] = schema
     return asked, [image.reference for image in chosen]
 
 
@@ -353,6 +375,8 @@ def _answer(images: list[str], result: Mapping[str, Any]) -> tuple[str, VisionAn
         "images": images,
         "calls": result.get("calls") or [],
     }
+    if fields := result.get("fields"):
+        artifact["fields"] = fields
     lines = [f"answer: {artifact['answer']}", f"route: {artifact['route']}"]
     if artifact["confidence"] is not None:
         lines.append(f"confidence: {artifact['confidence']:.2f}")

@@ -22,10 +22,6 @@ _DOWNLOADS = 8
 _WEB = ("http://", "https://")
 
 
-class NoImageError(DataError):
-    """A row names an image that is not there."""
-
-
 def image_file(cell: Any, base: Path, folder: Path) -> str:
     """Return the path of an image that a row holds or names.
 
@@ -37,8 +33,7 @@ def image_file(cell: Any, base: Path, folder: Path) -> str:
         folder: Where bytes are written, once for equal bytes.
 
     Raises:
-        DataError: No image.
-        NoImageError: No such file.
+        DataError: No image, or no such file.
         ConfigError: The folder cannot be written.
     """
     data, name = (
@@ -53,7 +48,7 @@ def image_file(cell: Any, base: Path, folder: Path) -> str:
         if path.is_file():
             return str(path.resolve())
     below = ", ".join(f"{subfolder}/" for subfolder in _SUBFOLDERS if subfolder)
-    raise NoImageError(f"there is no image {name} in {base}, nor below it in {below}.")
+    raise DataError(f"there is no image {name} in {base}, nor below it in {below}.")
 
 
 def fetch_images(benchmark: Benchmark, folder: Path) -> Benchmark:

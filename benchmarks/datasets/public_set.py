@@ -8,7 +8,7 @@ from typing import Any
 
 from ...configs.files import existing_file, existing_folder
 from ..question import Benchmark, BenchmarkQuestion
-from .images import NoImageError, image_file
+from .images import image_file
 from .rows import DataError, Row, Rows, hub_rows, local_rows
 
 _PATH_ENDINGS = (".parquet", ".json", ".jsonl")
@@ -54,7 +54,7 @@ class PublicSet:
             numbers = sorted(
                 number for number, _ in zip(self.in_turn(rows), range(limit), strict=False)
             )
-        questions = self._questions(rows, numbers, folder)
+        questions = [self._question(rows, number, folder) for number in numbers]
         if not questions:
             raise DataError(f"{rows.source} holds no questions.")
         seen: set[str] = set()
@@ -84,27 +84,6 @@ class PublicSet:
             )
         return hub_rows(text, self.config, own)
 
-    def _questions(
-        self, rows: Rows, numbers: Iterable[int], folder: Path
-    ) -> list[BenchmarkQuestion]:
-        """Return the questions of these rows.
-
-        Raises:
-            DataError: A row cannot be used.
-            NoImageError: Images are not there; says how many.
-        """
-        questions, lacking = [], []
-        for number in numbers:
-            try:
-                questions.append(self._question(rows, number, folder))
-            except NoImageError as error:
-                lacking.append(error)
-        if len(lacking) > 1:
-            raise NoImageError(f"{lacking[0]} So it is with {len(lacking)} rows.")
-        if lacking:
-            raise lacking[0]
-        return questions
-
     def _question(self, rows: Rows, number: int, folder: Path) -> BenchmarkQuestion:
         row = rows.table[number]
         absent = [name for name in self.columns if name not in row]
@@ -119,7 +98,7 @@ class PublicSet:
             ]
             return replace(self.question(row, number), images=tuple(images))
         except DataError as error:
-            raise type(error)(f"{rows.source}, row {number + 1}: {error}") from error
+            raise DataError(f"{rows.source}, row {number + 1}: {error}") from error
 
 
 def taken_in_turn(column: str) -> Callable[[Rows], Iterable[int]]:

@@ -41,34 +41,14 @@ _PREFETCH_FORMS = (
     *(":{}", ":{},", ":{}.", ":{})", ":{})."),
 )
 
+_NAMES = (
+    *("answer", "correct answer", "best answer", "correct option", "best option"),
+    *("choice", "correct choice"),
+)
 _PHRASES = (
-    "the answer is",
-    "answer is",
-    "the correct answer is",
-    "correct answer is",
-    "the best answer is",
-    "best answer is",
-    "the correct option is",
-    "correct option is",
-    "the best option is",
-    "best option is",
-    "the choice is",
-    "choice is",
-    "the correct choice is",
-    "correct choice is",
-    "i choose",
-    "i select",
-    "i pick",
-    "my answer is",
-    "my choice is",
-    "옵션",
-    "정답은",
-    "답은",
-    "답:",
-    "答案是",
-    "答案为",
-    "选",
-    "答えは",
+    *(f"{start}{name} is" for start in ("the ", "") for name in _NAMES),
+    *("i choose", "i select", "i pick", "my answer is", "my choice is"),
+    *("옵션", "정답은", "답은", "답:", "答案是", "答案为", "选", "答えは"),
 )
 _BY_RANK = ("({})", "{}.", "{}:", "{})", "{} ")
 

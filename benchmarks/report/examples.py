@@ -3,7 +3,6 @@
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +12,19 @@ from ..metrics import PROTOCOLS
 from ..question import BenchmarkQuestion
 from .cascade import ROUTES
 from .evaluated import Evaluated, Frame
-from .folder import Call
 from .tables import wants_whole_output
 
 _SIDE = 360
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One question with a strategy's answer.
+Example = dict[str, Any]
+"""One question with a strategy's answer, as the page shows it.
 
-    Attributes:
-        question: The question.
-        choices: Its options with their letters.
-        strategy: Who answered.
-        answer: The answer.
-        route: How far the run went.
-        fallback: What the answer fell back to, if it did.
-        calls: The model calls, in order.
-        verdicts: What the cascade decided on the way, in words.
-        grades: What the output is worth, by protocol.
-        images: The images as data URIs, shrunk; those outside of the evaluation's folder are left
-            out, as whoever sends a folder could name any.
-    """
-
-    question: BenchmarkQuestion
-    choices: tuple[str, ...]
-    strategy: str
-    answer: str
-    route: str
-    fallback: str | None
-    calls: Sequence[Call]
-    verdicts: Sequence[str]
-    grades: dict[str, float]
-    images: Sequence[str]
+Its keys are question (a `BenchmarkQuestion`), choices (with their letters), strategy, answer,
+route, fallback, calls, verdicts (what the cascade decided on the way, in words), grades (by
+protocol) and images (shrunk, as data URIs; those outside of the evaluation's
+folder, which whoever sends a folder could name, are left out).
+"""
 
 
 def route_examples(run: Evaluated, each: int, protocol: str = "typed") -> list[Example]:
@@ -137,15 +115,16 @@ def _examples(run: Evaluated, rows: Frame) -> list[Example]:
     found = []
     for row in rows.to_dict("records"):
         question = run.questions[row["question"]]
+        own = {key: row[key] for key in ("strategy", "answer", "route", "fallback", "calls")}
         found.append(
-            Example(
-                question=question,
-                choices=lettered(question),
-                verdicts=_verdicts(row) if row["strategy"] == "mai" else (),
-                grades=_grades(row),
-                images=tuple(uri for one in question.images if (uri := image_uri(one, run.folder))),
-                **{key: row[key] for key in ("strategy", "answer", "route", "fallback", "calls")},
-            )
+            own
+            | {
+                "question": question,
+                "choices": lettered(question),
+                "verdicts": _verdicts(row) if row["strategy"] == "mai" else (),
+                "grades": _grades(row),
+                "images": [uri for one in question.images if (uri := image_uri(one, run.folder))],
+            }
         )
     return found
 

@@ -100,7 +100,7 @@ def _section(run: Evaluated, images: Mapping[str, bytes], protocol: str) -> dict
         "verdict": verdict(run, protocol),
         "plots": {name: _uri(png) for name, png in images.items()},
         "failed": run.failed,
-        "routes": {name: list(own) for name, own in groupby(examples, lambda one: one.route)},
+        "routes": {name: list(own) for name, own in groupby(examples, lambda one: one["route"])},
         "protocols": [
             protocol for protocol in PROTOCOLS if run.results[f"grade.{protocol}"].notna().any()
         ],

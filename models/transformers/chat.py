@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.messages import BaseMessage
@@ -59,6 +60,11 @@ class ChatTransformers(LocalChat):
     """
 
     provider: ClassVar[str] = "transformers"
+
+    @property
+    def supports_schema(self) -> bool:
+        """Whether calls can be held to a schema: llguidance is installed."""
+        return find_spec("llguidance") is not None
 
     attn_implementation: str | None = None
     threads: int | None = Field(default=None, gt=0)

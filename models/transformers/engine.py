@@ -23,6 +23,7 @@ from ..completion import Chunk, Completion, Drafted, FinishReason, Settings, Tex
 from ..errors import ModelError
 from ..images import DecodedImage
 from .checkpoint import Checkpoint, limit_threads, loading_gate
+from .grammar import Grammar
 from .load_errors import explain_failure, is_out_of_memory
 from .prefix_cache import KVCache, PrefixCache, merge_caches, new_cache, take_sequence
 from .prompt import Encoder, Prompt, image_inputs
@@ -81,13 +82,16 @@ class Request:
     computed: int = 0
     cached: int = 0
 
-    def begin(self, prompt: Prompt, decode: Callable[[Sequence[int]], str]) -> None:
-        """Take the encoded prompt."""
+    def begin(
+        self, prompt: Prompt, decode: Callable[[Sequence[int]], str], grammar: "Grammar | None"
+    ) -> None:
+        """Take the encoded prompt, and what holds the output to a schema."""
         self.prompt = prompt
         self.tokens = list(prompt.tokens)
         self.limit = min(self.settings.max_tokens, prompt.capacity)
         self.drafted = Drafted() if self.draft else None
         self.generator: torch.Generator | None = None
+        self.grammar = grammar
         self._drawn_from: torch.Tensor | None = None
         self._decode = decode
         self._stream = TextStream(decode, self.settings.stop)
@@ -125,10 +129,16 @@ class Request:
         noise = gumbel.to(scores.device) * min(temperature, 1.0)
         return scores / max(temperature, 1.0) + noise
 
+    def allowed(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return the scores (vocabulary) without the tokens that a schema forbids here."""
+        return self.grammar.mask(scores) if self.grammar and not self.done else scores
+
     def accept(self, token: int, entry: dict[str, Any] | None, *, ends: bool) -> None:
         """Take the next token, with its log-probabilities where they were asked for."""
         self.tokens.append(token)
         self._drawn_from = None
+        if self.grammar:
+            self.grammar.take(token)
         if ends:
             self.finish("stop")
             return
@@ -194,9 +204,10 @@ class Decoding:
         if not self._scores.numel():
             check_scores(scores)
         self._scores = scores
-        if not any(one.generator for one in self._batch):
+        if not any(one.generator or one.grammar for one in self._batch):
             return scores
-        return torch.stack([one.draw(own) for one, own in zip(self._batch, scores, strict=True)])
+        rows = zip(self._batch, scores, strict=True)
+        return torch.stack([one.draw(one.allowed(own)) for one, own in rows])
 
     def watch(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
         """Take the last column of `ids` (sequences, length); return which are done."""
@@ -380,7 +391,10 @@ class Engine:
                     work.future.set_result(result)
                 return
             with loading_gate.computing():
-                work.begin(self.encoder.encode(work.turns, work.images), self.encoder.decode)
+                prompt = self.encoder.encode(work.turns, work.images)
+            schema = work.settings.schema
+            grammar = Grammar(self.encoder.tokenizer, schema) if schema and not work.draft else None
+            work.begin(prompt, self.encoder.decode, grammar)
             if work.draft is None and work.prompt.chain and work.prefix_cache_bytes != 0:
                 # One token is left to compute, for something has to say what comes next.
                 found = self.prefixes.find(work.prompt, len(work.prompt.tokens) - 1)

@@ -44,6 +44,7 @@ class ChatVLLM(LocalChat):
     """
 
     provider: ClassVar[str] = "vllm"
+    supports_schema: ClassVar[bool] = True
     no_draft_because: ClassVar[str] = "vLLM shows drafts no images"
     """Why its calls take no `draft=`."""
 

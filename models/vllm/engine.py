@@ -178,15 +178,17 @@ class Engine:
         on_chunk: Callable[[Chunk], object] | None,
     ) -> Completion:
         from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         prompt = await self._render(llm, turns, images)
+        held = settings.schema and StructuredOutputsParams(json=settings.schema)
         sampling = SamplingParams(
             max_tokens=min(settings.max_tokens, _MOST_TOKENS),
             temperature=settings.temperature,
             seed=settings.seed,
             stop=list(settings.stop) or None,
             logprobs=settings.top_logprobs if settings.logprobs else None,
+            structured_outputs=held or None,
             output_kind=RequestOutputKind.DELTA,
         )
         chunks: list[Chunk] = []

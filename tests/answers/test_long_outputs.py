@@ -42,7 +42,7 @@ def test_loops_are_read():
         (loop, answer_type): taken
         for loop in LOOPS
         for answer_type in ANSWER_TYPES
-        if (taken := seconds(loop, 6_000, answer_type)) > 1
+        if (taken := seconds(loop, 3_000, answer_type)) > 1
     }
     assert not slow
 

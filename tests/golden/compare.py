@@ -12,7 +12,6 @@ and `prompts.json` (the texts of every prompt style). Without --golden, it is th
 import argparse
 import gzip
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,15 +21,16 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from typer.testing import CliRunner
 
 import langgraph_mai
 from langgraph_mai import MAIContext, create_mai, load_pair
 from langgraph_mai.configs import list_prompts
 from langgraph_mai.graph import create_strategy
+from langgraph_mai.tools.cli import app
 
 HERE = Path(__file__).parent
 IMAGE = Path(langgraph_mai.__file__).parent / "demo" / "pictures" / "chart.png"
-MAI = [sys.executable, "-c", "from langgraph_mai.tools.entry import main; main()"]
 QUESTIONS: list[dict[str, Any]] = [
     {"question": "Is there a red circle?", "answer_type": "yes_no"},
     {"question": "  How many circles are there in this image\n"},
@@ -115,7 +115,7 @@ def _without_descriptions(schema: Any) -> Any:
 
 
 def _json(*arguments: str) -> Any:
-    done = subprocess.run([*MAI, *arguments], capture_output=True, text=True, check=True)
+    done = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
     return json.loads(done.stdout)
 
 
@@ -123,7 +123,8 @@ def results(limit: int) -> list[dict[str, Any]]:
     """Return every result of `mai evaluate shapes --strategy all --limit N`, in short form."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["evaluate", "shapes", "--strategy", "all", "--limit", str(limit)]
-        subprocess.run([*MAI, *command, "--out", folder], check=True, stdout=sys.stderr)
+        done = CliRunner().invoke(app, [*command, "--out", folder], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
         with (Path(folder) / "results.jsonl").open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
     short = [

@@ -37,7 +37,8 @@ def test_a_strategy_makes_its_calls_and_returns_the_same_keys(name):
     assert (result["answer"], result["route"], calls) == EXPECTED[name]
     assert result["fallback"] is None
     assert len(small.calls) + len(large.calls) == len(calls)
-    assert set(result) == {"answer", "value", "messages", "route", "fallback", "calls"}
+    keys = {"answer", "value", "messages", "route", "fallback", "confidence", "gate", "calls"}
+    assert set(result) == keys
 
 
 def test_two_stage_reads_its_own_reasoning():

@@ -1,7 +1,9 @@
 """What one call returns, on tiny random Qwen3-VL and InternVL checkpoints."""
 
 import base64
+import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -250,6 +252,40 @@ def test_control_tokens_in_a_text_are_read_as_characters(model):
     plain = [HumanMessage("a"), AIMessage("b"), HumanMessage("?")]
     counts = [model.prompt_token_ids(one).count(end) for one in (history, plain)]
     assert counts[0] == counts[1]
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "color": {"enum": ["red", "blue"]},
+        "seen": {"type": "boolean"},
+        "sides": {"type": ["integer", "null"], "maximum": 9},
+    },
+    "required": ["color", "seen", "sides"],
+    "additionalProperties": False,
+}
+
+
+def test_outputs_are_held_to_a_schema(model):
+    """Whatever a random model would say; others in the batch are not touched."""
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}}
+    assert model.supports_schema
+    drawn = {"max_tokens": 80, "temperature": 1.0, "seed": 1}
+    questions = [ask(text, picture("red")) for text in ("What?", "Who?")]
+    free = [model.invoke(one, **drawn).content for one in questions]
+    with ThreadPoolExecutor(4) as pool:
+        held = [pool.submit(model.invoke, one, response_format=form, **drawn) for one in questions]
+        others = [pool.submit(model.invoke, one, **drawn) for one in questions]
+        assert [one.result().content for one in others] == free
+    for message in (one.result() for one in held):
+        answer = json.loads(message.content)
+        assert list(answer) == SCHEMA["required"]
+        assert answer["color"] in {"red", "blue"}
+        assert isinstance(answer["seen"], bool)
+        assert message.response_metadata["finish_reason"] == "stop"
+    wrong = {"json_schema": {"schema": {"type": "nonsense"}}}
+    with pytest.raises(ModelError, match="The schema cannot be followed"):
+        model.invoke("x", response_format=wrong)
 
 
 def test_tools_are_not_offered(model):

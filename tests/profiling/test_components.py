@@ -144,22 +144,15 @@ def test_what_does_not_fit_is_skipped_and_named_and_the_rest_continues(model, tm
 
 def test_what_takes_too_long_is_named_and_tried_again(tmp_path):
     rows = measure(KnownModel(), tmp_path, MachineRates(flops=1.0, bandwidth=1.0))
+    # 64 x 64 pixels of 3 bytes, and 500 bytes of tensors; 3,000 bytes of the encoder.
+    reasons = [row.skipped for row in rows[:2]]
+    assert reasons == ["takes at least 12788 s here", "takes at least 3000 s here"]
     assert all("takes at least" in row.skipped for row in rows)
     written = read_rows(tmp_path / "profile.csv")
     assert [(row.key, row.skipped) for row in written] == [(row.key, row.skipped) for row in rows]
     again = measure(KnownModel(), tmp_path)
     assert not any(row.skipped for row in again)
     assert [row.key for row in read_rows(tmp_path / "profile.csv")] == [row.key for row in again]
-
-
-def test_a_time_is_named_with_two_digits(tmp_path):
-    cases = [(1.23e-5, "0.000012"), (0.037, "0.037"), (0.5, "0.50"), (1.7, "1.7"), (972, "972")]
-    for seconds, shown in cases:
-        rates = MachineRates(flops=FAST, bandwidth=KnownSizes().vision_bytes / seconds)
-        grid = replace(GRID, longest=seconds / 2, output_tokens=())
-        rows = measure(KnownModel(), tmp_path / shown, rates, grid)
-        (skipped,) = [row.skipped for row in rows if row.component == "vision"]
-        assert skipped == f"takes at least {shown} s here"
 
 
 FAILURES = {

@@ -66,12 +66,6 @@ def test_what_is_no_profile_is_refused_by_name_and_stays(tmp_path, content):
     assert [path.name for path in tmp_path.iterdir()] == ["profile.csv"]
 
 
-def test_a_folder_of_that_name_is_refused(tmp_path):
-    (tmp_path / "profile.csv").mkdir()
-    with pytest.raises(ProfilingInputError, match="cannot be read"):
-        ProfileFile(tmp_path)
-
-
 @given(part=st.floats(0, 1, exclude_max=True))
 def test_a_row_cut_short_costs_that_row(shared, part):
     whole = csv_bytes(COLUMNS, ROWS[:1])

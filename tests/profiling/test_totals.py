@@ -17,17 +17,19 @@ from langgraph_mai.profiling.totals import (
     predictable,
     total_seconds,
 )
-from langgraph_mai.profiling.workload import Drafting, Workload
+from langgraph_mai.profiling.workload import Workload
 
 SMALL = ModelLatency("small", ((100, 0.02), (300, 0.04)), 0.01, 0.1)
 LARGE = ModelLatency("large", ((100, 0.03), (300, 0.07)), 0.02, 0.15)
 PAIR = {"small": SMALL, "large": LARGE}
 ALONE = Settings(floor=False)
 WORKLOAD = Workload(
-    "set",
-    100,
-    {"direct": 80, "reasoned": 5, "transferred": 15},
-    {
+    benchmark="set",
+    questions=100,
+    verified_direct=80,
+    verified_by_reasoning=5,
+    reasoning_transfer=15,
+    tokens={
         ("small", "direct"): 2,
         ("small", "reason"): 50,
         ("large", "direct"): 1,
@@ -57,17 +59,21 @@ CALLS = [(role, style) for role in ("small", "large") for style in ("direct", "e
 def workloads():
     counts = st.integers(0, 9)
     return st.builds(
-        lambda direct, reasoned, transferred, tokens, rate: Workload(
-            "set",
-            1 + direct + reasoned + transferred,
-            {"direct": direct + 1, "reasoned": reasoned, "transferred": transferred},
-            dict(zip(CALLS, tokens, strict=True)),
-            drafting=Drafting(rate),
+        lambda direct, reasoned, transferred, tokens, rate, gated: Workload(
+            benchmark="set",
+            questions=1 + direct + reasoned + transferred,
+            verified_direct=direct + 1,
+            verified_by_reasoning=reasoned,
+            reasoning_transfer=transferred,
+            tokens=dict(zip(CALLS, tokens, strict=True)),
+            accept_rate=rate,
+            skipped=gated * direct / (1 + direct + reasoned + transferred),
         ),
         counts,
         counts,
         counts,
         st.lists(st.floats(1, 300), min_size=6, max_size=6),
+        st.floats(0, 1),
         st.floats(0, 1),
     )
 
@@ -84,7 +90,7 @@ def test_a_total_is_the_sum_of_its_calls():
 
 
 def test_the_length_of_a_reasoning_is_that_of_its_route():
-    longer = replace(WORKLOAD, reason_tokens={"reasoned": 150})
+    longer = replace(WORKLOAD, reason_tokens_reasoned=150)
     more = total_seconds("mai", longer, PAIR) - total_seconds("mai", WORKLOAD, PAIR)
     assert more == pytest.approx(5 * 100 * SMALL.seconds_per_token)
     alone = [total_seconds("small_reason", one, PAIR) for one in (longer, WORKLOAD)]
@@ -93,7 +99,7 @@ def test_the_length_of_a_reasoning_is_that_of_its_route():
 
 def test_a_draft_encodes_the_prompt_and_proposes_before_every_pass():
     # 60 tokens in rounds of 3 of the draft and one pass, each of which gives 1 + 0.5 * 3.
-    drafted = replace(WORKLOAD, drafting=Drafting(0.5, ahead=3))
+    drafted = replace(WORKLOAD, accept_rate=0.5, ahead=3)
     rounds = 60 / 2.5
     one_round = 3 * SMALL.seconds_per_token + LARGE.suffix_seconds(4)
     expected = LARGE.prefill_seconds(200) + SMALL.prefill_seconds(200) + rounds * one_round
@@ -134,7 +140,7 @@ def test_overlap_and_prefix_reuse_save_time_and_bounds_and_overheads_cost_some(s
     small=latencies(),
     large=latencies(),
     strategy=st.sampled_from(
-        ["mai", "full_transfer", "large_reason", "large_two_stage", "speculative"]
+        ["mai", "mai_gated", "full_transfer", "large_reason", "large_two_stage", "speculative"]
     ),
     overlap=st.booleans(),
     reuse=st.booleans(),
@@ -174,7 +180,7 @@ def test_the_advice_is_the_fastest_that_reaches_the_floor(scores, floor, line):
 
 
 def test_speculation_scores_as_the_large_models_reasoning():
-    drafted = replace(WORKLOAD, scores={"large_reason": 91}, drafting=Drafting(0.99))
+    drafted = replace(WORKLOAD, scores={"large_reason": 91}, accept_rate=0.99)
     assert str(advise(drafted, PAIR)).startswith("set: speculative is the fastest")
 
 
@@ -210,18 +216,28 @@ def test_no_strategy_is_better_than_the_advised_one(workload, small, large, scor
         assert score == max(reached for reached, _ in known.values())
 
 
-def test_a_workload_or_a_draft_that_cannot_be_is_refused():
-    for wrong in (
-        {"questions": 0},
-        {"questions": 10},
-        {"tokens": {("small", "direct"): -1}},
-        {"tokens": {("small", "direct"): math.nan}},
-        {"reason_tokens": {"reasoned": math.inf}},
-        {"prompt_tokens": -40},
-        {"prompt_tokens": math.nan},
-    ):
-        with pytest.raises(ValueError, match="set"):
-            replace(WORKLOAD, **wrong)
-    for rate, ahead in ((1.5, 5), (math.nan, 5), (0.5, 0), (0.5, math.inf), (0.5, math.nan)):
-        with pytest.raises(ValueError, match="from 0 to 1, and a draft writes a token"):
-            Drafting(rate, ahead)
+def test_a_gate_saves_the_large_models_call_on_the_questions_it_skips():
+    gated = replace(WORKLOAD, skipped=0.3)
+    saved = total_seconds("mai", WORKLOAD, PAIR) - total_seconds("mai_gated", gated, PAIR)
+    assert saved == pytest.approx(30 * 0.15)
+    assert "mai_gated" in predictable(gated)
+    assert "mai_gated" not in predictable(WORKLOAD)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"questions": 0}, "greater than or equal to 1"),
+        ({"questions": 10}, "which is more than the 10 questions"),
+        ({"skipped": 0.9}, "the direct answers agree on fewer"),
+        ({"tokens": {("small", "direct"): -1}}, "greater than or equal to 0"),
+        ({"tokens": {("small", "direct"): math.nan}}, "finite"),
+        ({"reason_tokens_reasoned": math.inf}, "finite"),
+        ({"prompt_tokens": -40}, "greater than 0"),
+        ({"accept_rate": 1.5}, "less than or equal to 1"),
+        ({"ahead": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        replace(WORKLOAD, **wrong)

@@ -177,6 +177,24 @@ async def test_settings_of_the_cascade_and_stop_strings_count():
         assert body["choices"][0]["finish_reason"] == "length"
 
 
+async def test_an_answer_in_a_schema_is_json_with_the_fields_beside_it():
+    pair = scripted_pair()
+    pair.small.script["direct"] = pair.large.script["direct"] = '{"red": true, "count": 3}'
+    properties = {"red": {"type": "boolean"}, "count": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": ["red", "count"]}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
+    async with served(pair) as client:
+        status, body = await ask(client, response_format=form)
+        assert status == 200
+        value = json.loads(body["choices"][0]["message"]["content"])
+        assert value == body["mai"]["value"] == {"red": True, "count": 3}
+        assert body["mai"]["fields"]["count"]["route"] == "direct"
+        direct = question("DIRECT", model="small", response_format=form)
+        assert (await client.post("/v1/chat/completions", json=direct)).status_code == 200
+        given = pair.small.calls[-1]["response_format"]["json_schema"]
+        assert given == form["json_schema"]
+
+
 async def test_route_and_confidence_are_in_the_metadata_of_a_traced_run():
     sent = []
 

@@ -17,11 +17,18 @@ def image(url, **fields):
     return of_user(shown, {"type": "text", "text": "Is it red?"})
 
 
+def form(schema):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
 REFUSED = [
     ({"n": 2}, "n", "one answer"),
     ({"tools": [TOOL]}, "tools", "calls no tools"),
     ({"tool_choice": "required"}, "tool_choice", "calls no tools"),
-    ({"response_format": {"type": "json_object"}}, "response_format", "no given form"),
+    ({"response_format": {"type": "json_object"}}, "response_format", "'json_schema'"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}},
+     "response_format.json_schema", "required"),
+    ({"response_format": form({"type": "array"})}, None, "object"),
     ({"logprobs": True}, "logprobs", "log-probabilities"),
     ({"top_p": 0.5}, "top_p", "temperature and seed"),
     ({"audio": {"voice": "a"}}, "audio", "text"),
@@ -39,8 +46,8 @@ REFUSED = [
     ({"messages": [{"role": "assistant", "content": "3"}]}, "messages", "user's question"),
     ({"messages": [{"role": "system", "content": image(PIXEL)["messages"][0]["content"]}]},
      "messages", "Only the user's"),
-    (of_user(AUDIO), "messages[0].content[0]", "'input_audio', which is not read here"),
-    (of_user(FILE), "messages[0].content[0]", "'file', which is not read here"),
+    (of_user(AUDIO), "messages[0].content[0]", "'input_audio', but only 'text', 'image_url'"),
+    (of_user(FILE), "messages[0].content[0]", "'file', but only 'text', 'image_url'"),
     (image("/etc/hostname"), "messages", "data URIs"),
     (image("file:///etc/hostname"), "messages", "data URIs"),
     (image("http://127.0.0.1:1/a.png"), "messages", "none is fetched here"),

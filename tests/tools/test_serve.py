@@ -159,7 +159,10 @@ def test_without_vllm_both_builds_are_named():
 
 CANNOT_BE_SERVED = [
     ({"engine": {"blok_size": 32}}, "no engine option 'blok_size'; did you mean 'block_size'"),
-    ({"model": "/no/such/folder", "memory": 0.1}, "There is no model folder '/no/such/folder'."),
+    (
+        {"model": "/no/such/folder", "memory": 0.1},
+        "There is no model folder '/no/such/folder'",
+    ),
     ({"device": "mps"}, "The device 'mps' of 'demo:"),
 ]
 

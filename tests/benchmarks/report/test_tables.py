@@ -243,9 +243,10 @@ def test_what_was_timed_beyond_the_results_is_named_and_in_no_ratio(ten, strange
 
 def test_examples_show_every_route_and_wrong_answers_first(ten):
     found = route_examples(Evaluated.read(ten), 2)
-    assert [one.route for one in found] == ["direct"] * 2 + ["reasoned"] * 2 + ["transferred"] * 2
-    assert found[0].question.id == "q0"
-    assert found[-1].verdicts[0].startswith("direct answers do not agree")
+    routes = [one["route"] for one in found]
+    assert routes == ["direct"] * 2 + ["reasoned"] * 2 + ["transferred"] * 2
+    assert found[0]["question"].id == "q0"
+    assert found[-1]["verdicts"][0].startswith("direct answers do not agree")
 
 
 def test_cells_as_text_and_as_records():

@@ -1,0 +1,159 @@
+"""Answers in a schema: every field is verified by itself, and only disputed ones go further.
+
+Two models fill the form. Fields in which they agree are never changed; the prompts of the reasoning
+and of the transfer name the others, without what anybody answered.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, cast, get_args
+
+from ..answers import Answer
+from ..answers.schemas import (
+    Reading,
+    Schema,
+    SchemaError,
+    SchemaField,
+    field_answer,
+    fields_agree,
+    json_schema,
+)
+from .state import (
+    CallKey,
+    Disputed,
+    Fallback,
+    FieldAnswer,
+    MAIError,
+    MAIInputError,
+    ModelCall,
+    Route,
+    Task,
+)
+
+_ROUTES: tuple[Route, ...] = get_args(Route)
+_TOKENS = 32
+"""Tokens of output that a field may take, its name included; a list of objects takes eight times
+as many."""
+
+
+def checked_schema(schema: Any) -> dict[str, Any]:
+    """Return an input's schema as plain data.
+
+    Raises:
+        MAIInputError: It is none, or holds what is not supported.
+    """
+    try:
+        plain = json_schema(schema)
+        _schema(json.dumps(plain))
+    except (SchemaError, TypeError) as error:
+        raise MAIInputError(f"The schema cannot be used. {error}") from error
+    return plain
+
+
+def wanted_schema(task: Task, disputed: Disputed | None) -> Schema | None:
+    """Return the schema of the fields that the next call is about; None in a run without one."""
+    if "schema" not in task:
+        return None
+    whole = _schema(json.dumps(task["schema"]))
+    return whole.only([*disputed.values()][-1]) if disputed else whole
+
+
+def most_tokens(schema: Schema) -> int:
+    """Return how many tokens an output in a schema may have."""
+    return sum(_TOKENS * (8 if one.kind == "objects" else 1) for one in schema.fields)
+
+
+def read_fields(task: Task, text: str) -> tuple[str | None, dict[str, Reading] | None]:
+    """Return an output as JSON text and as readings by field; None if it fills no field."""
+    schema = _schema(json.dumps(task["schema"]))
+    if not (readings := schema.read_object(text)):
+        return None, None
+    return _text(schema, readings), readings
+
+
+def disputed_fields(
+    schema: Schema, small: ModelCall, large: ModelCall
+) -> Iterator[tuple[SchemaField, tuple[Answer, Answer] | None]]:
+    """Yield the fields in which two calls differ by rule, with both answers where there are two."""
+    first, second = readings_of(small), readings_of(large)
+    for one in schema.fields:
+        a, b = first.get(one.name), second.get(one.name)
+        if fields_agree(one, a, b) != "agree":
+            pair = None
+            if one.kind != "objects" and a and b and None not in (a["value"], b["value"]):
+                pair = field_answer(one, a), field_answer(one, b)
+            yield one, pair
+
+
+def readings_of(call: ModelCall) -> dict[str, Reading]:
+    """Return the readings of a call by field."""
+    return cast("dict[str, Reading]", call["value"] or {})
+
+
+def fill(
+    task: Task,
+    disputed: Disputed | None,
+    calls: Mapping[CallKey, ModelCall],
+    standing: tuple[Route, CallKey],
+    fallbacks: tuple[CallKey, ...],
+    reviewed: str | None,
+) -> dict[str, Any]:
+    """Return what a run in a schema answers: each field from the call that decides it.
+
+    Args:
+        task: The question.
+        disputed: The disputed fields by stage; None where nothing was verified.
+        calls: The run's calls.
+        standing: The run's route, and the call that answers on it.
+        fallbacks: Calls that answer in another one's place, best first.
+        reviewed: What a person answered.
+
+    Raises:
+        MAIError: A field that must have a value has none.
+    """
+    schema = _schema(json.dumps(task["schema"]))
+    person = schema.read_object(reviewed or "")
+    fields: dict[str, FieldAnswer] = {}
+    for one in schema.fields:
+        route, key = standing
+        stages = [stage for stage, names in (disputed or {}).items() if one.name in names]
+        if disputed is not None and len(stages) < len(disputed):
+            route, key = ("reasoned" if stages else "direct"), "large_direct"
+        if one.name in person and stages:
+            fields[one.name] = _answered(person[one.name], route, "review")
+            continue
+        agreed = disputed is not None and not stages
+        sources = [key] if agreed else [key, *(other for other in fallbacks if other != key)]
+        found = ((at, readings_of(calls[at]).get(one.name)) for at in sources if at in calls)
+        source, reading = next((pair for pair in found if pair[1]), (None, None))
+        if reading:
+            fields[one.name] = _answered(reading, route, None if source == key else source)
+        elif one.required or one.nullable:
+            fields[one.name] = FieldAnswer(value=None, written="", route=route, fallback=None)
+            fields[one.name]["reason"] = "No model gave a value that the schema allows."
+    lacking = [one.name for one in schema.fields if "reason" in fields.get(one.name, {})]
+    if names := [one.name for one in schema.only(lacking).fields if not one.nullable]:
+        raise MAIError(f"No model filled {', '.join(names)}, and the schema forbids null.")
+    return {
+        "answer": _text(schema, fields),
+        "value": schema.build({name: one["value"] for name, one in fields.items()}),
+        "route": max((one["route"] for one in fields.values()), key=_ROUTES.index),
+        "fallback": next((one["fallback"] for one in fields.values() if one["fallback"]), None),
+        "fields": fields,
+    }
+
+
+def _answered(reading: Reading, route: Route, fallback: Fallback | None) -> FieldAnswer:
+    value, written = reading["value"], reading["written"]
+    return FieldAnswer(value=value, written=written, route=route, fallback=fallback)
+
+
+def _text(schema: Schema, readings: Mapping[str, Any]) -> str:
+    values = schema.build({name: one["value"] for name, one in readings.items()})
+    return json.dumps(values, ensure_ascii=False)
+
+
+@lru_cache(maxsize=64)
+def _schema(text: str) -> Schema:
+    return Schema.read(json.loads(text))
