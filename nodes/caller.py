@@ -423,12 +423,18 @@ def _named_by(role: Role, callbacks: Any) -> Any:
     return named
 
 
+def tool_call_id() -> str | None:
+    """Return the id of the tool call that the running node is inside of; None for none."""
+    called: str | None = (get_config().get("metadata") or {}).get("tool_call_id")
+    return called
+
+
 def emit(event: dict[str, Any]) -> None:
     """Send an event to whoever watches the run with `stream_mode="custom"`.
 
     Inside a tool, it holds the call's `tool_call_id`.
     """
-    called = (get_config().get("metadata") or {}).get("tool_call_id")
+    called = tool_call_id()
     get_stream_writer()({**event, "tool_call_id": called} if called else event)
 
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from ..answers import parse
-from .caller import Caller, Node, Update, emit
+from .caller import Caller, Node, Update, emit, tool_call_id
 from .fields import fill
 from .gate import Gate
 from .model_call import plain_value, read_answer, whole_reasoning
@@ -96,7 +96,8 @@ def respond(name: str, gate: Gate | None = None) -> Node:
             "confidence": confidence,
             "gate": decision,
             "calls": list(calls.values()),
-            "messages": [message],
+            # In a tool, the answer is the tool's message: chat pages would show this one, too.
+            "messages": [] if tool_call_id() else [message],
             **({"fields": filled["fields"]} if filled else {}),
             **({"image_data": {}} if state.get("image_data") else {}),
         }

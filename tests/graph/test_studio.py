@@ -22,7 +22,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel.remote import RemoteGraph
-from langgraph_sdk import get_client
+from langgraph_sdk import get_client, get_sync_client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from pages import run_python
@@ -310,10 +310,18 @@ async def test_a_review_is_answered_by_a_decision(client):
     assert (result["answer"], result["fallback"]) == ("7", "review")
 
 
+@pytest.fixture
+def remote_graph(server):
+    """Makes a graph of the server, or of an address where none is."""
+    with get_sync_client(url=server) as here, get_sync_client(url="http://127.0.0.1:9") as nowhere:
+        yield lambda name, *, served=True: RemoteGraph(
+            name, sync_client=here if served else nowhere
+        )
+
+
 @pytest.mark.parametrize("graph", ["mai", "mai_tool"])
-def test_a_remote_graph_in_a_tool_gets_images_as_data(server, graph):
-    """The picture is where the server may read no file."""
-    remote = RemoteGraph(graph, url=server)
+def test_a_remote_graph_in_a_tool_gets_images_as_data(remote_graph, graph):
+    remote = remote_graph(graph)
     tool = create_vision_tool(remote)
     asked = {"question": HIGHEST["question"], "images": HIGHEST["images"]}
     plan = calls(asked, asked | {"question": " "}, {**asked, "images": ["1"]})
@@ -327,7 +335,7 @@ def test_a_remote_graph_in_a_tool_gets_images_as_data(server, graph):
     assert first.content == third.content == "answer: red\nroute: direct"
     assert second.status == "error"
     assert "question is empty" in second.content
-    gone = create_vision_tool(RemoteGraph(graph, url="http://127.0.0.1:9"))
+    gone = create_vision_tool(remote_graph(graph, served=False))
     assert gone.invoke(asked).startswith("The remote graph failed")
     assert tool.invoke(asked) == first.content
 

@@ -157,6 +157,8 @@ def test_its_inner_steps_are_streamed(way, tool):
     assert progress == custom
     tags = {t for mode, e in inner if mode == "messages" for t in e[1].get("tags") or []}
     assert {"mai:small", "mai:large"} <= tags
+    # No second answer beside the tool's message.
+    assert "respond" not in {e[1]["langgraph_node"] for mode, e in inner if mode == "messages"}
 
 
 def test_a_persons_review_reaches_through_the_agent(run):
