@@ -159,7 +159,7 @@ def check_state(state: RunState) -> None:
         for name, kind in _CHECKED.items():
             value: Any = state.get(name)
             if value is not None or name == "task":
-                kind.validate_python(value)
+                kind.validate_python(value, strict=True)
         name = "task.settings"
         if settings := state["task"].get("settings"):
             MAIContext.model_validate(settings)

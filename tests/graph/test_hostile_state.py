@@ -14,6 +14,8 @@ STATES = [
     {"task": 5},
     {"task": {**TASK, "images": ["/etc/hostname"]}},
     {"task": {**TASK, "choices": "AB"}},
+    {"task": {**TASK, "choices": [b"A"]}},
+    {"task": {**TASK, "question": b"?"}},
     {"task": {**TASK, "answer_type": "auto"}},
     {"task": {**TASK, "settings": {"prompts": "../prompts/default"}}},
     {"task": {**TASK, "settings": {"timeout": -1}}},
