@@ -12,7 +12,7 @@ from .number_grammar import Number, number_mentions
 from .numbers import format_number, whole_number
 from .plain_text import telling_words, word_list
 from .questions import AnswerType
-from .short_texts import LOOSE_PLACES, comparison_key, read_items
+from .short_texts import LOOSE_PLACES, TUPLE, comparison_key, read_items
 
 Verdict = Literal["agree", "disagree", "abstain"]
 
@@ -216,12 +216,12 @@ def _names_the_count(bare: tuple[str, ...], named: tuple[str, ...]) -> bool:
 def _same_list(a: str, b: str) -> bool:
     """Return whether two short texts are lists of two items or more, and the same ones.
 
-    Of numbers alone, such as rows and columns, in the same order.
+    Numbers in round brackets are a tuple, such as a position: in the same order.
     """
     items_a, items_b = read_items(a) or (), read_items(b) or ()
     if min(len(items_a), len(items_b)) < 2:
         return False
-    if not re.search(r"[^\W\d_]", a + b):
+    if TUPLE.fullmatch(a) or TUPLE.fullmatch(b):
         return items_a == items_b
     return _same_items(items_a, items_b)
 

@@ -15,6 +15,7 @@ _LIST_LEAD_IN = re.compile(
     r"\b(?:is|are|was|were|include|includes)\b:? ",
     re.IGNORECASE,
 )
+TUPLE = re.compile(r"\(-?\d[\d.]*(?:, ?-?\d[\d.]*)+\)")
 _ITEM_WORDS = 8
 _ITEM_CHARACTERS = 120
 _ITEMS = 100  # A longer list is an output that loops.
@@ -194,7 +195,7 @@ def _phrase(answer: FinalAnswer) -> str | None:
         line = said[0]
     if len(line) > _ANSWER_CHARACTERS or len(line.split()) > _ANSWER_WORDS:
         return None
-    return bare(line)
+    return line if TUPLE.fullmatch(line) else bare(line)
 
 
 def _phrase_among(lines: list[str]) -> str | None:

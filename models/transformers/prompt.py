@@ -275,7 +275,7 @@ def _tensor_bytes(made: Any) -> int:
 @cached(
     LRUCache(PREPARED_BYTES, _tensor_bytes),
     key=lambda _, *content: content,
-    lock=threading.Lock(),
+    condition=threading.Condition(),
 )
 def _preprocessed(make: Callable[[], Any], digests: Any, options: Any) -> Any:  # noqa: ARG001
     return make()

@@ -50,7 +50,7 @@ def test_every_strategy_answers(pair, picture, name):
         assert call["error"] is None
         assert call["input_tokens"] > 0
         assert call["seconds"] > 0
-    (message,) = result["messages"]
+    _, message = result["messages"]
     written = sum(call["output_tokens"] for call in result["calls"])
     assert message.usage_metadata["output_tokens"] == written
 
