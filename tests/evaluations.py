@@ -29,9 +29,10 @@ def stored_calls(folder: Path) -> int:
 
 
 def results(folder: Path) -> list[dict]:
-    """All results, without seconds and cached tokens, which differ from run to run."""
+    """All results, without what differs from run to run: seconds, reused tokens, last digits."""
     lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     for line in lines:
         for call in line["calls"]:
             call["seconds"] = call["cached_tokens"] = 0
+            call["probability"] = call["probability"] is not None
     return lines

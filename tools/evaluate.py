@@ -74,7 +74,8 @@ def evaluate(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"A strategy, once for each: {', '.join(STRATEGY_NAMES)}; or all.",
+            help=f"A strategy, once for each: {', '.join(STRATEGY_NAMES)}; or all. "
+            "With --gate, mai_gated too.",
             show_default=", ".join(DEFAULT_STRATEGIES),
         ),
     ] = None,

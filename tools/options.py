@@ -103,7 +103,6 @@ STRATEGY_NAMES = (  # those of `graph.STRATEGIES`, which would load too much for
         for style in ("direct", "explain", "reason")
     ),
     *("small_two_stage", "large_two_stage", "full_transfer", "speculative", "mai"),
-    "mai_gated",
 )
 DEFAULT_STRATEGIES = ("small_direct", "large_direct", "large_reason", "mai")
 

@@ -6,12 +6,15 @@ vLLM is imported when the first engine starts.
 import asyncio
 import atexit
 import gc
+import multiprocessing
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..chat_format import Turn, prompt_text, tokenize
@@ -75,6 +78,7 @@ def release_all() -> None:
 
 def _start(spec: EngineSpec) -> "Engine":
     check_engine(spec, spec.model)
+    _check_main_script()
     try:
         with vllm_environment():
             return Engine(spec)
@@ -84,6 +88,16 @@ def _start(spec: EngineSpec) -> "Engine":
         reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
         sentence = f"vLLM cannot run the model {spec.model!r} ({reason[:300]}); see its log."
         raise with_log(ModelError(sentence), log_file()) from error
+
+
+def _check_main_script() -> None:
+    """Refuse to start where vLLM's processes, which import the main script again, could not."""
+    again = "vLLM starts processes that read the main script again: "
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as Python itself asks
+        raise ModelError(f'{again}put its work under `if __name__ == "__main__":`.')
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if script and not Path(script).exists():
+        raise ModelError(f"{again}save what {script} is into a file, and run that.")
 
 
 class Engine:

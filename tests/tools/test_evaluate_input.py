@@ -12,6 +12,7 @@ from PIL import Image
 
 from langgraph_mai.configs import load_prompts
 from langgraph_mai.graph import STRATEGIES
+from langgraph_mai.models.images import sources
 
 STAR = {"question": "Is there a star?"}
 BALL = {"question": "Is there a ball?"}
@@ -75,7 +76,8 @@ def web():
         server.shutdown()
 
 
-def test_images_on_the_web_are_fetched_once_if_that_is_allowed(own, web):
+def test_images_on_the_web_are_fetched_once_if_that_is_allowed(own, web, monkeypatch):
+    monkeypatch.setattr(sources, "is_public", lambda ip: ip == "127.0.0.1")
     address, requests = web
     lines = [line | {"images": f"{address}/red.png"} for line in (STAR, BALL)]
     done = own(*lines)
@@ -89,7 +91,7 @@ def test_images_on_the_web_are_fetched_once_if_that_is_allowed(own, web):
     gone = STAR | {"images": f"{address}/gone.png"}
     done = own(gone, out="new", more=("--allow-fetch",))
     assert done.exit_code == 2
-    assert f"question 1: '{address}/gone.png' was answered with HTTP status 404" in done.stderr
+    assert f"question 1: '{address}/gone.png' cannot be fetched (it was answered with " in done.stderr
 
 
 def test_errors_of_a_question_file_have_a_line_each(own, tmp_path):

@@ -52,6 +52,7 @@ def test_what_others_say_moves_no_cursor_and_turns_no_line(capsys):
     }  # fmt: skip
     result = {
         "answer": HOSTILE,
+        "images": [],
         "route": "direct",
         "fallback": None,
         "calls": [call],
