@@ -7,6 +7,9 @@ so any text goes in, and broken UTF-8 comes out now and then.
 
 from pathlib import Path
 
+import langgraph_mai.models.transformers  # noqa: F401 - it lets any torchvision be imported
+
+# isort: split
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
