@@ -14,15 +14,15 @@ Kind = Literal[
     "count",
     "compare",
     "choice",
-    "spatial",
     "attribute",
+    "walks",
     "bar_value",
     "bar_compare",
     "bar_count",
     "bar_sum",
     "bar_highest",
 ]
-GRID_KINDS: tuple[Kind, ...] = ("exist", "count", "compare", "choice", "spatial", "attribute")
+GRID_KINDS: tuple[Kind, ...] = ("exist", "count", "compare", "choice", "attribute", "walks")
 CHART_KINDS: tuple[Kind, ...] = ("bar_value", "bar_compare", "bar_count", "bar_sum", "bar_highest")
 KINDS = GRID_KINDS + CHART_KINDS
 
@@ -31,17 +31,19 @@ ANSWER_TYPES = {
     "count": "number",
     "compare": "yes_no",
     "choice": "choice",
-    "spatial": "number",
     "attribute": "short_text",
+    "walks": "list",
     "bar_value": "number",
     "bar_compare": "yes_no",
     "bar_count": "number",
     "bar_sum": "number",
     "bar_highest": "short_text",
 }
+WALK_STEPS = (3, 4, 5)
 _State: TypeAlias = Bar | int | None
-ROWS = ("top", "second", "middle", "fourth", "bottom")
-SIDES = ("left", "second", "middle", "fourth", "right")
+COLUMNS = "ABCDE"
+_MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
+"""Row and column steps on a circle (up), square (right), triangle (down) and star (left)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +52,13 @@ class Target:
 
     color: int | None = None
     shape: int | None = None
-    row: int | None = None
-    column: int | None = None
 
-    def matches(self, index: int, item: Item | None) -> bool:
-        """Whether the item in cell `index` (reading order) is meant."""
-        row, column = divmod(index, SIDE)
+    def matches(self, item: Item | None) -> bool:
+        """Return whether the item of a cell is meant."""
         return (
             item is not None
             and self.color in (None, item.color)
             and self.shape in (None, item.shape)
-            and self.row in (None, row)
-            and self.column in (None, column)
         )
 
     def named(self, plural: bool) -> str:
@@ -70,9 +67,9 @@ class Target:
         shape = "shape" if self.shape is None else SHAPES[self.shape]
         return color + shape + ("s" if plural else "")
 
-    def word(self, index: int, item: Item | None) -> str:
+    def word(self, item: Item | None) -> str:
         """What a scan writes for a cell: "-", or the attribute that the target leaves open."""
-        if item is None or not self.matches(index, item):
+        if item is None or not self.matches(item):
             return "-"
         if self.shape is None:
             return SHAPES[item.shape]
@@ -88,8 +85,9 @@ class Question:
         text: The question in words, without choices.
         choices: Texts of the options of a multiple-choice question.
         target: What a grid question is about.
-        number: Threshold of "more than N" and "higher than N".
+        number: Threshold of "more than N" and "higher than N", or steps of a walk.
         bars: Colours of the bars a chart question is about.
+        starts: Cells that walks start at.
     """
 
     kind: Kind
@@ -98,6 +96,7 @@ class Question:
     target: Target = Target()
     number: int = 0
     bars: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
 
     @property
     def answer_type(self) -> str:
@@ -177,16 +176,15 @@ def _misread_bar(bar: Bar, rng: Random) -> Bar:
 
 
 def _ask_grid(grid: Grid, kind: Kind, rng: Random) -> Question | None:
+    if kind == "walks":
+        return _ask_walks(grid, rng)
     target = _sample_target(grid, kind, rng)
-    count = sum(target.matches(index, item) for index, item in enumerate(grid.cells))
+    count = sum(map(target.matches, grid.cells))
     fields: dict[str, str] = {"one": target.named(False), "many": target.named(True)}
     choices: tuple[str, ...] = ()
     number = 0
     name: str = kind
-    if kind == "spatial":
-        name = "spatial_row" if target.row is not None else "spatial_column"
-        fields["where"] = ROWS[target.row] if target.row is not None else SIDES[target.column or 0]
-    elif kind == "attribute" or (kind == "choice" and rng.random() < 0.4):
+    if kind == "attribute" or (kind == "choice" and rng.random() < 0.4):
         if count != 1 or (target.color is None) == (target.shape is None):
             return None
         name = "attribute_color" if target.color is None else "attribute_shape"
@@ -201,10 +199,58 @@ def _ask_grid(grid: Grid, kind: Kind, rng: Random) -> Question | None:
         if count == 0 or not 1 <= number <= 12:
             return None
         fields["number"] = str(number)
-    if kind in ("count", "spatial") and count == 0 and rng.random() < 0.7:
+    if kind == "count" and count == 0 and rng.random() < 0.7:
         return None
     text = rng.choice(WORDINGS[name]).format(**fields)
     return Question(kind, text, choices, target, number)
+
+
+def _ask_walks(grid: Grid, rng: Random) -> Question | None:
+    steps = rng.choice(WALK_STEPS)
+    paths = [_walk(grid, cell, steps) for cell in range(SIDE * SIDE)]
+    ends = {path[0]: path[-1] for path in paths if len(path) == steps + 1}
+    if len(set(ends.values())) < 2:
+        return None
+    first = rng.choice(list(ends))
+    second = rng.choice([start for start, end in ends.items() if end != ends[first]])
+    text = rng.choice(WORDINGS["walks"]).format(
+        first=_cell_name(first), second=_cell_name(second), number=steps
+    )
+    return Question("walks", text, number=steps, starts=(first, second))
+
+
+def _walk(grid: Grid, start: int, steps: int) -> list[int]:
+    """Return the cells of a walk, fewer than asked where it leaves the grid or finds no shape."""
+    path = [start] if grid.cells[start] is not None else []
+    while path and len(path) <= steps:
+        item = grid.cells[path[-1]]
+        assert item is not None  # noqa: S101
+        row, column = divmod(path[-1], SIDE)
+        row, column = row + _MOVES[item.shape][0], column + _MOVES[item.shape][1]
+        cell = row * SIDE + column
+        inside = 0 <= row < SIDE and 0 <= column < SIDE
+        if not inside or cell in path or grid.cells[cell] is None:
+            break
+        path.append(cell)
+    return path
+
+
+def _cell_name(cell: int) -> str:
+    return f"{COLUMNS[cell % SIDE]}{cell // SIDE + 1}"
+
+
+def _solve_walks(grid: Grid, question: Question) -> Solution:
+    lines, ends = [], []
+    for start in question.starts:
+        path = _walk(grid, start, question.number) or [start]
+        # Who misreads a shape may walk into a wall, and stays there.
+        path += [path[-1]] * (question.number + 1 - len(path))
+        ends.append(_cell_name(path[-1]))
+        for step, cell in enumerate(path):
+            item = grid.cells[cell] or Item(0, 0)
+            lines.append(f"{question.number - step} {_cell_name(cell)} {SHAPES[item.shape]}")
+    answer = ", ".join(ends)
+    return Solution(answer, f"Answer: {answer}", "\n".join([*lines, f"Answer: {answer}"]))
 
 
 def _sample_target(grid: Grid, kind: Kind, rng: Random) -> Target:
@@ -212,14 +258,11 @@ def _sample_target(grid: Grid, kind: Kind, rng: Random) -> Target:
     if kind == "exist":
         return _exist_target(grid, rng)
     form = rng.random()
-    place: dict[str, int] = {}
-    if kind == "spatial":
-        place = {rng.choice(("row", "column")): rng.randrange(SIDE)}
     if form < 0.4:
-        return Target(color=color, **place)
+        return Target(color=color)
     if form < 0.8:
-        return Target(shape=shape, **place)
-    return Target(color=color, shape=shape, **place)
+        return Target(shape=shape)
+    return Target(color=color, shape=shape)
 
 
 def _exist_target(grid: Grid, rng: Random) -> Target:
@@ -242,7 +285,7 @@ def _count_choices(count: int, rng: Random) -> tuple[str, ...]:
 
 def _attribute_choices(grid: Grid, target: Target, rng: Random) -> tuple[str, ...]:
     names = COLORS if target.color is None else SHAPES
-    right = next(word for i, item in enumerate(grid.cells) if (word := target.word(i, item)) != "-")
+    right = next(word for item in grid.cells if (word := target.word(item)) != "-")
     options = [right, *rng.sample([name for name in names if name != right], 2)]
     rng.shuffle(options)
     return tuple(options)
@@ -284,6 +327,8 @@ class _Slips:
 
 
 def _solve_grid(grid: Grid, question: Question, slips: _Slips) -> Solution:
+    if question.kind == "walks":
+        return _solve_walks(grid, question)
     target = question.target
     named = question.kind == "attribute" or (
         question.kind == "choice" and not question.choices[0].isdigit()
@@ -292,7 +337,7 @@ def _solve_grid(grid: Grid, question: Question, slips: _Slips) -> Solution:
     lines, row_totals = [], []
     for row in range(SIDE):
         indices = range(row * SIDE, (row + 1) * SIDE)
-        words = [target.word(index, grid.cells[index]) for index in indices]
+        words = [target.word(grid.cells[index]) for index in indices]
         found = [word for word in words if word != "-"]
         total = slips.apply(total + len(found))
         seen = found[-1] if found else seen

@@ -1,7 +1,7 @@
 """How the questions of the picture world are worded: at least ten wordings a kind.
 
 Fields: {one} and {many} name what is asked about ("red star", "red stars"), {number} a threshold,
-{where} a row or column, {first} and {second} the colours of two bars.
+{first} and {second} the colours of two bars or the names of two cells.
 """
 
 WORDINGS: dict[str, tuple[str, ...]] = {
@@ -41,29 +41,17 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Are more than {number} {many} in the image?",
         "Is it true that there are more than {number} {many}?",
     ),
-    "spatial_row": (
-        "How many {many} are in the {where} row?",
-        "How many {many} are there in the {where} row?",
-        "How many {many} do you see in the {where} row?",
-        "How many {many} can you see in the {where} row?",
-        "How many {many} does the {where} row have?",
-        "In the {where} row, how many {many} are there?",
-        "What is the number of {many} in the {where} row?",
-        "Count the {many} in the {where} row.",
-        "Count all {many} in the {where} row.",
-        "Look at the {where} row. How many {many} are there?",
-    ),
-    "spatial_column": (
-        "How many {many} are in the {where} column?",
-        "How many {many} are there in the {where} column?",
-        "How many {many} do you see in the {where} column?",
-        "How many {many} can you see in the {where} column?",
-        "How many {many} does the {where} column have?",
-        "In the {where} column, how many {many} are there?",
-        "What is the number of {many} in the {where} column?",
-        "Count the {many} in the {where} column.",
-        "Count all {many} in the {where} column.",
-        "Look at the {where} column. How many {many} are there?",
+    "walks": (
+        "Start at {first} and {second} and walk {number} steps. Where do you stop?",
+        "Start at {first} and {second} and walk {number} steps. Where are you?",
+        "Walk {number} steps from {first} and {number} steps from {second}. Where do you stop?",
+        "Walk {number} steps from {first} and from {second}. Where are you?",
+        "From {first} and from {second}, walk {number} steps. Where do you stop?",
+        "From {first} and {second}, where are you {number} steps on?",
+        "Where do {number} steps from {first} and from {second} end?",
+        "Where are you {number} steps from {first} and {number} steps from {second}?",
+        "Name the cells that {number} steps from {first} and {second} end in.",
+        "Tell me the cells where you stop {number} steps from {first} and {second}.",
     ),
     "attribute_color": (
         "What color is the {one}?",

@@ -17,6 +17,8 @@ from .examples import Example, Tutor
 from .forward import IMAGE_START, IMAGE_TOKENS, PREFIX_TOKENS, prefix_positions
 
 CHART_EXTRA = 2
+_HARD_DIRECT = 0.2
+"""Loss weight of direct answers that one pass cannot find; more of it keeps the rest back."""
 _IGNORED = -100
 _FIRST_TEXT_POSITION = IMAGE_START + SIDE + 1
 
@@ -150,6 +152,8 @@ class Packer:
                 learnt = slice(answer_start - 1, end - 1)
                 targets[row, learnt] = answer
                 scale = mix.transfer_weight if example.lesson == "transfer" else 1.0
+                if example.lesson == "direct" and example.kind == "walks":
+                    scale = _HARD_DIRECT
                 weights[row, learnt] = scale / len(answer) ** 0.5
                 is_direct[row, learnt] = example.lesson == "direct"
                 skipped = self._correct(example, row, start, mix, targets, weights)

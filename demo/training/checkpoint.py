@@ -17,7 +17,6 @@ from transformers import (
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 
 from ...configs import load_prompts
-from ..questions import ROWS, SIDES
 from ..scenes import CELL, COLORS, SHAPES, SIZE
 from ..wordings import WORDINGS
 
@@ -65,7 +64,7 @@ def world_words() -> list[str]:
         style.instruction
         for style in (prompts.direct, prompts.explain, prompts.reason, prompts.transfer)
     ]
-    texts += [*COLORS, *SHAPES, *(shape + "s" for shape in SHAPES), *ROWS, *SIDES]
+    texts += [*COLORS, *SHAPES, *(shape + "s" for shape in SHAPES)]
     texts += ["shape shapes row rows bar bars yes no Answer", "system user assistant"]
     plain = re.sub(r"\{\w+\}", " ", " ".join(texts))
     return sorted({word.lower() for word in re.findall(r"[A-Za-z]+", plain)})
