@@ -117,6 +117,8 @@ def ask(scene: Scene, kind: Kind, rng: Random) -> Question | None:
     """A random question of one kind with one right answer, or None if the scene has none."""
     if isinstance(scene, Chart) != (kind in CHART_KINDS):
         return None
+    if kind == "walks":
+        return _ask_walks(scene, rng) if isinstance(scene, Grid) else None
     for _ in range(30):
         question = (
             _ask_chart(scene, kind, rng)
@@ -176,8 +178,6 @@ def _misread_bar(bar: Bar, rng: Random) -> Bar:
 
 
 def _ask_grid(grid: Grid, kind: Kind, rng: Random) -> Question | None:
-    if kind == "walks":
-        return _ask_walks(grid, rng)
     target = _sample_target(grid, kind, rng)
     count = sum(map(target.matches, grid.cells))
     fields: dict[str, str] = {"one": target.named(False), "many": target.named(True)}
@@ -206,10 +206,12 @@ def _ask_grid(grid: Grid, kind: Kind, rng: Random) -> Question | None:
 
 
 def _ask_walks(grid: Grid, rng: Random) -> Question | None:
-    steps = rng.choice(WALK_STEPS)
-    paths = [_walk(grid, cell, steps) for cell in range(SIDE * SIDE)]
-    ends = {path[0]: path[-1] for path in paths if len(path) == steps + 1}
-    if len(set(ends.values())) < 2:
+    paths = [_walk(grid, cell, max(WALK_STEPS)) for cell in range(SIDE * SIDE)]
+    for steps in rng.sample(WALK_STEPS, len(WALK_STEPS)):
+        ends = {path[0]: path[steps] for path in paths if len(path) > steps}
+        if len(set(ends.values())) > 1:
+            break
+    else:
         return None
     first = rng.choice(list(ends))
     second = rng.choice([start for start, end in ends.items() if end != ends[first]])
