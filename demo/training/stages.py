@@ -84,7 +84,7 @@ DEMO_SIZES = Sizes(
         early=_CHECKING,
         late=_CHECKING,
         chart_share=0.15,
-        kind_weights={"count": 2.0, "compare": 2.0, "choice": 2.0, "spatial": 2.0},
+        kind_weights={"count": 2.0, "compare": 2.0, "choice": 2.0, "walks": 4.0},
         peak_rate=1.2e-3,
         warmup=30,
     ),

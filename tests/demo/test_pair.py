@@ -94,7 +94,7 @@ def scene_for(wordings, folder):
             scene = sample_grid(rng)
             target = Target(0, 3) if wordings == "exist" else Target(shape=2)
             question = Question("exist" if wordings == "exist" else "attribute", "", target=target)
-            meant = sum(target.matches(i, item) for i, item in enumerate(scene.cells))
+            meant = sum(map(target.matches, scene.cells))
             if meant != 1:
                 continue
         path = folder / "scene.png"

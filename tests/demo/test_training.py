@@ -20,7 +20,7 @@ from langgraph_mai.demo.training.reasonings import load_reasonings
 from langgraph_mai.demo.training.stages import STAGES, Sizes, train
 from langgraph_mai.demo.training.vision_stage import VisionPlan
 
-HARD_KINDS = ("count", "compare", "choice", "spatial")
+HARD_KINDS = ("count", "compare", "choice", "walks")
 MIX = Mix(2, {"reason": 0.4, "explain": 0.1, "list": 0.1, "transfer": 0.4})
 
 

@@ -56,26 +56,35 @@ def true_answer(scene, question):
             "bar_sum": lambda: str(sum(values[color] for color in question.bars)),
             "bar_highest": lambda: COLORS[max(values, key=values.__getitem__)],
         }[question.kind]()
+    if question.kind == "walks":
+        return ", ".join(end_of_walk(scene, start, question.number) for start in question.starts)
     target = question.target
     meant = [
         item
-        for index, item in enumerate(scene.cells)
+        for item in scene.cells
         if item
         and (target.color is None or item.color == target.color)
         and (target.shape is None or item.shape == target.shape)
-        and (target.row is None or index // SIDE == target.row)
-        and (target.column is None or index % SIDE == target.column)
     ]
     if question.kind == "exist":
         return "yes" if meant else "no"
     if question.kind == "compare":
         return "yes" if len(meant) > question.number else "no"
-    if question.kind in ("count", "spatial"):
+    if question.kind == "count":
         return str(len(meant))
     if question.kind == "choice" and question.choices[0].isdigit():
         return "ABC"[question.choices.index(str(len(meant)))]
     name = COLORS[meant[0].color] if target.color is None else SHAPES[meant[0].shape]
     return "ABC"[question.choices.index(name)] if question.kind == "choice" else name
+
+
+def end_of_walk(grid, start, steps):
+    """The cell's name, by complex numbers: a circle leads up, a square right, and so on."""
+    place = complex(start % SIDE, start // SIDE)
+    for _ in range(steps):
+        item = grid.cells[int(place.imag) * SIDE + int(place.real)]
+        place += (-1j, 1, 1j, -1)[item.shape]
+    return f"{'ABCDE'[int(place.real)]}{int(place.imag) + 1}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
