@@ -1,7 +1,7 @@
 """How the questions of the picture world are worded: at least ten wordings a kind.
 
 Fields: {one} and {many} name what is asked about ("red star", "red stars"), {number} a threshold,
-{first} and {second} the colours of two bars or the names of two cells.
+{first}, {second} and {third} the colours of bars or the names of cells.
 """
 
 WORDINGS: dict[str, tuple[str, ...]] = {
@@ -42,16 +42,28 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Is it true that there are more than {number} {many}?",
     ),
     "walks": (
-        "Start at {first} and {second} and walk {number} steps. Where do you stop?",
-        "Start at {first} and {second} and walk {number} steps. Where are you?",
-        "Walk {number} steps from {first} and {number} steps from {second}. Where do you stop?",
-        "Walk {number} steps from {first} and from {second}. Where are you?",
-        "From {first} and from {second}, walk {number} steps. Where do you stop?",
-        "From {first} and {second}, where are you {number} steps on?",
-        "Where do {number} steps from {first} and from {second} end?",
-        "Where are you {number} steps from {first} and {number} steps from {second}?",
-        "Name the cells that {number} steps from {first} and {second} end in.",
-        "Tell me the cells where you stop {number} steps from {first} and {second}.",
+        "Walk {number} steps from {first}, {second} and {third}. Where do you stop?",
+        "Walk {number} steps from {first}, {second} and {third}. Where are you?",
+        "Start at {first}, {second} and {third} and walk {number} steps. Where do you stop?",
+        "Start at {first}, {second} and {third} and walk {number} steps. Where are you?",
+        "From {first}, {second} and {third}, walk {number} steps. Where do you stop?",
+        "From {first}, {second} and {third}, where are you {number} steps on?",
+        "Where do {number} steps from {first}, {second} and {third} end?",
+        "Where are you {number} steps from {first}, {second} and {third}?",
+        "Name the cells that {number} steps from {first}, {second} and {third} end in.",
+        "Tell me the cells where you stop {number} steps from {first}, {second} and {third}.",
+    ),
+    "form": (
+        "Fill in the form.",
+        "Fill in the form about the picture.",
+        "What does the picture show?",
+        "What does the image show?",
+        "Describe the picture.",
+        "Describe the image.",
+        "Read the picture.",
+        "Read the image.",
+        "Tell me what you see.",
+        "What do you see?",
     ),
     "attribute_color": (
         "What color is the {one}?",

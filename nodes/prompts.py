@@ -5,7 +5,7 @@ choices) and end with what differs (the style's instruction, or a reasoning and 
 instruction). An engine with a prefix cache then computes the images and the question once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -35,6 +35,16 @@ def question_text(prompts: PromptsConfig, question: str, choices: Sequence[str] 
 def style_instruction(prompts: PromptsConfig, style: Style, answer_type: str) -> str:
     """Return the last part of a prompt in one style (S, E or R)."""
     return _with_hint(prompts, getattr(prompts, style).instruction, answer_type)
+
+
+def schema_instruction(fields: Mapping[str, str]) -> str:
+    """Return the line about the fields of an answer, which comes after any style's instruction.
+
+    Args:
+        fields: What each field holds by its name, such as {"red_stars": "number"}.
+    """
+    form = ", ".join(f'"{name}": {kind}' for name, kind in fields.items())
+    return f"\nAnswer with JSON: {{{form}}}"
 
 
 def transfer_instruction(prompts: PromptsConfig, reasoning: str, answer_type: str) -> str:

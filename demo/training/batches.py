@@ -1,23 +1,20 @@
-"""Batches of rows: a row is one picture with several prompts that do not see each other."""
+"""Batches of rows: a row is one image with several prompts that do not see each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ...nodes.prompts import Style
 from ..scenes import SIDE, Chart
 from .checkpoint import build_tokenizer
 from .examples import Example, Tutor
 from .forward import IMAGE_START, IMAGE_TOKENS, PREFIX_TOKENS, prefix_positions
 
 CHART_EXTRA = 2
-_HARD_DIRECT = 0.2
+HARD_DIRECT = 0.2
 """Loss weight of direct answers that one pass cannot find; more of it keeps the rest back."""
 _IGNORED = -100
 _FIRST_TEXT_POSITION = IMAGE_START + SIDE + 1
@@ -25,30 +22,22 @@ _FIRST_TEXT_POSITION = IMAGE_START + SIDE + 1
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What a row holds.
+    """What a row holds, and how much its parts weigh in the loss.
 
     Attributes:
         direct: Number of prompts in the direct style; charts, whose reasonings are short, get
             CHART_EXTRA more, so that all rows are about equally long.
         long: Weights of the lessons that the row's one long prompt is drawn from.
+        direct_weight: Loss weight of all direct answers against the rest.
         transfer_weight: Loss weight of a transferred answer against a reasoning.
         correction_weight: Loss weight of correcting a quoted reasoning word by word.
     """
 
     direct: int
     long: dict[str, float]
+    direct_weight: float = 1.0
     transfer_weight: float = 3.0
     correction_weight: float = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where an example's answer lies among the labelled tokens of its batch, for the log."""
-
-    lesson: str
-    kind: str
-    tokens: int
-    skipped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,55 +45,60 @@ class Batch:
     """Rows for `language_forward` with labels for the tokens at `labelled`.
 
     Attributes:
-        pictures: Index of each row's picture in the pool, [B].
+        images: Index of each row's image in the pool, [B].
         ids: Token ids [B, L].
         positions: M-RoPE positions [3, B, L].
         segments: 0 for the shared prefix, k for a row's k-th prompt, -1 for padding, [B, L].
         labelled: Where the next token is learnt, [B, L] bool.
         labels: Next tokens [number of labelled].
-        weights: Their loss weights; those of direct answers and of the rest each add up to one.
-        spans: The examples' answers in the order of `labels`.
+        weights: Their loss weights [number of labelled].
+        owners: Number of the example that each belongs to, -1 for corrections.
+        names: Lesson and kind of each example, for the log.
     """
 
-    pictures: Tensor
+    images: Tensor
     ids: Tensor
     positions: Tensor
     segments: Tensor
     labelled: Tensor
     labels: Tensor
     weights: Tensor
-    spans: list[Span]
+    owners: Tensor
+    names: list[str]
 
 
 class Batches(Dataset[Batch]):
     """The batch of every step, drawn from the seed and the step alone, so that a run can resume."""
 
     def __init__(
-        self, tutor: Tutor, rows: int, seed: int, early: Mix, late: Mix, turn: int
+        self, tutor: Tutor, rows: int, seed: int, mixes: Sequence[tuple[int, Mix]]
     ) -> None:
-        self._tutor, self._rows, self._seed = tutor, rows, seed
-        self._early, self._late, self._turn = early, late, turn
+        """Remember what to draw from.
+
+        Args:
+            tutor: Makes the examples.
+            rows: Images in a batch.
+            seed: Decides the batches, with the step.
+            mixes: Mixes, each with the step from which it holds.
+        """
+        self._tutor, self._rows, self._seed, self._mixes = tutor, rows, seed, mixes
         self._packer = Packer()
 
     def __getitem__(self, step: int) -> Batch:
+        """Return the batch of a step."""
         rng = Random(self._seed * 1_000_003 + step)
-        mix = self._early if step < self._turn else self._late
-        rows = [self._row(mix, rng) for _ in range(self._rows)]
-        return self._packer.pack(rows, mix)
+        mix = next(mix for first, mix in reversed(self._mixes) if step >= first)
+        return self._packer.pack([self._row(mix, rng) for _ in range(self._rows)], mix)
 
     def _row(self, mix: Mix, rng: Random) -> tuple[int, list[Example]]:
-        index = self._tutor.picture(rng)
+        index = self._tutor.image(rng)
         lesson = rng.choices(list(mix.long), list(mix.long.values()))[0]
-        if lesson == "transfer":
-            index, long = self._tutor.transfer(index, rng)
-        elif lesson == "list":
-            long = self._tutor.listing(index, rng)
-        else:
-            style: Style = "reason" if lesson == "reason" else "explain"
-            long = self._tutor.styled(index, style, rng)
+        index, long = self._tutor.long(index, lesson, rng)
         extra = CHART_EXTRA if isinstance(self._tutor.scene(index), Chart) else 0
-        direct = [self._tutor.styled(index, "direct", rng) for _ in range(mix.direct + extra)]
-        return index, [*direct, long]
+        return index, [
+            *(self._tutor.styled(index, "direct", rng) for _ in range(mix.direct + extra)),
+            long,
+        ]
 
 
 class Packer:
@@ -112,115 +106,83 @@ class Packer:
 
     def __init__(self) -> None:
         tokenizer = build_tokenizer()
-        self._encode = tokenizer.backend_tokenizer.encode_batch
+        self._encode = tokenizer.backend_tokenizer.encode
         self._pad = tokenizer.pad_token_id
-        self._prefix = tokenizer(
+        self._prefix = self._ids(
             "<|im_start|>user\n<|vision_start|>" + "<|image_pad|>" * IMAGE_TOKENS + "<|vision_end|>"
-        ).input_ids
+        )
 
     def pack(self, rows: Sequence[tuple[int, list[Example]]], mix: Mix) -> Batch:
-        """One batch of rows (picture index, examples)."""
-        examples = [example for _, row in rows for example in row]
-        prompts = self._ids([e.prompt + "<|im_end|>\n<|im_start|>assistant\n" for e in examples])
-        answers = self._ids([example.answer + "<|im_end|>" for example in examples])
-        per_row = [len(row) for _, row in rows]
-        lengths = [len(p) + len(a) for p, a in zip(prompts, answers, strict=True)]
-        ends = np.cumsum(per_row)
-        widest = max(sum(lengths[e - n : e]) for e, n in zip(ends, per_row, strict=True))
+        """Return one batch of rows (image index, examples)."""
+        lines: list[list[tuple[int, int, int, int, float, int]]] = []
+        examples: list[Example] = []
+        for _, row in rows:
+            line = [(token, 0, 0, _IGNORED, 0.0, -1) for token in self._prefix]
+            for segment, example in enumerate(row, 1):
+                line += [
+                    (token, segment, step, *label)
+                    for step, (token, *label) in enumerate(
+                        self._labelled(example, len(examples), mix)
+                    )
+                ]
+                examples.append(example)
+            lines.append(line)
         # Few different widths, or every batch would be compiled anew.
-        width = PREFIX_TOKENS + (widest + 31) // 32 * 32
-        shape = (len(rows), width)
-        ids = np.full(shape, self._pad, np.int64)
-        targets = np.full(shape, _IGNORED, np.int64)
-        weights = np.zeros(shape, np.float32)
-        is_direct = np.zeros(shape, bool)
-        segments = np.full(shape, -1, np.int64)
-        steps = np.zeros(shape, np.int64)
-        ids[:, :PREFIX_TOKENS] = self._prefix
-        segments[:, :PREFIX_TOKENS] = 0
-        spans: list[Span] = []
-        number = 0
-        for row, (_, row_examples) in enumerate(rows):
-            start = PREFIX_TOKENS
-            for segment, example in enumerate(row_examples, 1):
-                prompt, answer = prompts[number], answers[number]
-                answer_start, end = start + len(prompt), start + len(prompt) + len(answer)
-                ids[row, start:end] = prompt + answer
-                segments[row, start:end] = segment
-                steps[row, start:end] = np.arange(end - start)
-                # The token at t is learnt at t - 1.
-                learnt = slice(answer_start - 1, end - 1)
-                targets[row, learnt] = answer
-                scale = mix.transfer_weight if example.lesson == "transfer" else 1.0
-                if example.lesson == "direct" and example.kind == "walks":
-                    scale = _HARD_DIRECT
-                weights[row, learnt] = scale / len(answer) ** 0.5
-                is_direct[row, learnt] = example.lesson == "direct"
-                skipped = self._correct(example, row, start, mix, targets, weights)
-                spans.append(Span(_logged(example), example.kind, len(answer), skipped))
-                start = end
-                number += 1
-        return self._tensors(rows, ids, targets, weights, is_direct, segments, steps, spans)
-
-    def _correct(
-        self,
-        example: Example,
-        row: int,
-        start: int,
-        mix: Mix,
-        targets: NDArray[np.int64],
-        weights: NDArray[np.float32],
-    ) -> int:
-        if not example.quoted or not mix.correction_weight:
-            return 0
-        before, _, _ = example.prompt.partition(example.quoted)
-        head, quoted, corrected = self._ids([before, example.quoted, example.corrected])
-        if len(quoted) != len(corrected):
-            return 0
-        place = slice(start + len(head) - 1, start + len(head) + len(quoted) - 1)
-        targets[row, place] = corrected
-        weights[row, place] = mix.correction_weight / len(corrected) ** 0.5
-        return len(corrected)
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._encode(list(texts))]
-
-    def _tensors(
-        self,
-        rows: Sequence[tuple[int, list[Example]]],
-        ids: NDArray[np.int64],
-        targets: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        is_direct: NDArray[np.bool_],
-        segments: NDArray[np.int64],
-        steps: NDArray[np.int64],
-        spans: list[Span],
-    ) -> Batch:
+        width = PREFIX_TOKENS + (max(map(len, lines)) - PREFIX_TOKENS + 31) // 32 * 32
+        padding = (self._pad, -1, 0, _IGNORED, 0.0, -1)
+        table = torch.tensor(
+            [line + [padding] * (width - len(line)) for line in lines], dtype=torch.float64
+        )
+        ids, segments, steps, targets = table[..., :4].long().unbind(-1)
         labelled = targets != _IGNORED
-        flat, direct = weights[labelled], is_direct[labelled]
-        flat[direct] /= max(flat[direct].sum(), 1e-6)
-        flat[~direct] /= max(flat[~direct].sum(), 1e-6)
-        positions = torch.from_numpy(steps + _FIRST_TEXT_POSITION)[None].repeat(3, 1, 1)
+        weights, owners = table[..., 4][labelled].float(), table[..., 5][labelled].long()
+        is_direct = torch.tensor([example.lesson == "direct" for example in examples] + [False])
+        direct = is_direct[owners]
+        weights[direct] *= mix.direct_weight / weights[direct].sum().clamp(min=1e-6)
+        weights[~direct] /= weights[~direct].sum().clamp(min=1e-6)
+        positions = (steps + _FIRST_TEXT_POSITION)[None].repeat(3, 1, 1)
         positions[:, :, :PREFIX_TOKENS] = prefix_positions()[:, None]
         return Batch(
             torch.tensor([index for index, _ in rows]),
-            torch.from_numpy(ids),
+            ids,
             positions,
-            torch.from_numpy(segments),
-            torch.from_numpy(labelled),
-            torch.from_numpy(targets[labelled]),
-            torch.from_numpy(flat),
-            spans,
+            segments,
+            labelled,
+            targets[labelled],
+            weights,
+            owners,
+            [f"{'misled' if one.misled else one.lesson} {one.kind}" for one in examples],
         )
+
+    def _labelled(
+        self, example: Example, number: int, mix: Mix
+    ) -> list[tuple[int, int, float, int]]:
+        """Return tokens, each with the next one to be learnt, its weight and its example."""
+        prompt = self._ids(example.prompt + "<|im_end|>\n<|im_start|>assistant\n")
+        answer = self._ids(example.answer + "<|im_end|>")
+        scale = {"transfer": mix.transfer_weight}.get(example.lesson, 1.0)
+        if example.lesson == "direct" and example.kind == "walks":
+            scale = HARD_DIRECT
+        nothing = (_IGNORED, 0.0, -1)
+        labels = [nothing] * (len(prompt) - 1)
+        if example.quoted and mix.correction_weight:
+            before, _, _ = example.prompt.partition(example.quoted)
+            head, quoted, corrected = map(self._ids, (before, example.quoted, example.corrected))
+            if len(quoted) == len(corrected):
+                weight = mix.correction_weight / len(corrected) ** 0.5
+                start = len(head) - 1
+                labels[start : start + len(corrected)] = [(one, weight, -1) for one in corrected]
+        labels += [(token, scale / len(answer) ** 0.5, number) for token in answer] + [nothing]
+        return [(token, *label) for token, label in zip(prompt + answer, labels, strict=True)]
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._encode(text).ids
+        return ids
 
 
 def visible(segments: Tensor) -> Tensor:
-    """Which tokens see which, [B, 1, L, L]: the earlier ones of the prefix and their own prompt."""
+    """Return which tokens see which, [B, 1, L, L]: the prefix's and their own prompt's before."""
     length = segments.shape[1]
     earlier = torch.ones(length, length, dtype=torch.bool).tril()
     own = segments[:, :, None] == segments[:, None, :]
     return (earlier & (own | (segments == 0)[:, None, :]))[:, None]
-
-
-def _logged(example: Example) -> str:
-    return "misled" if example.misled else example.lesson

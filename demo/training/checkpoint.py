@@ -1,4 +1,7 @@
-"""Tokenizer, processor and untrained models of the demo pair (Qwen3-VL architecture, tiny)."""
+"""Tokenizer, processor and models of the demo pair (Qwen3-VL architecture, tiny).
+
+Sizes, chat template and image processing are those of the checkpoints that the package carries.
+"""
 
 import re
 from collections.abc import Iterator
@@ -8,20 +11,21 @@ from typing import Any, Literal
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
+    AutoTokenizer,
+    GenerationConfig,
     PreTrainedTokenizerFast,
     Qwen3VLConfig,
     Qwen3VLForConditionalGeneration,
     Qwen3VLProcessor,
-    Qwen3VLVideoProcessor,
 )
-from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 
 from ...configs import load_prompts
-from ..scenes import CELL, COLORS, SHAPES, SIZE
+from ..scenes import COLORS, SHAPES
 from ..wordings import WORDINGS
 
 Role = Literal["small", "large"]
 
+WEIGHTS = Path(__file__).parents[1] / "weights"
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -33,27 +37,7 @@ SPECIAL_TOKENS = (
 )
 HIGHEST_NUMBER = 25
 MAX_POSITIONS = 2048
-_PATCH = CELL // 2
 _PIECE = r" ?\p{L}+| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]|[\r\n]|\s"
-
-CHAT_TEMPLATE = """{%- for message in messages %}<|im_start|>{{ message.role }}
-{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}\
-{% if part.type == 'image' or 'image' in part or 'image_url' in part %}\
-<|vision_start|><|image_pad|><|vision_end|>\
-{% elif part.type == 'video' or 'video' in part %}<|vision_start|><|video_pad|><|vision_end|>\
-{% elif 'text' in part %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
-
-# hidden size, layers, MLP size, heads; the same for the vision tower
-_TEXT_SIZES: dict[Role, tuple[int, int, int, int, int]] = {
-    "small": (96, 3, 256, 4, 2),
-    "large": (160, 4, 448, 5, 5),
-}
-_VISION_SIZES: dict[Role, tuple[int, int, int, int]] = {
-    "small": (64, 2, 128, 2),
-    "large": (80, 3, 224, 4),
-}
 
 
 def world_words() -> list[str]:
@@ -65,7 +49,10 @@ def world_words() -> list[str]:
         for style in (prompts.direct, prompts.explain, prompts.reason, prompts.transfer)
     ]
     texts += [*COLORS, *SHAPES, *(shape + "s" for shape in SHAPES)]
-    texts += ["shape shapes row rows bar bars yes no Answer", "system user assistant"]
+    texts += [
+        "shape shapes row rows bar bars yes no Answer with JSON number string color form",
+        "system user assistant",
+    ]
     plain = re.sub(r"\{\w+\}", " ", " ".join(texts))
     return sorted({word.lower() for word in re.findall(r"[A-Za-z]+", plain)})
 
@@ -104,79 +91,57 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_processor() -> Qwen3VLProcessor:
-    """The processor: every picture becomes about SIZE x SIZE pixels, 25 image tokens."""
-    options: dict[str, Any] = {
-        "patch_size": _PATCH,
-        "temporal_patch_size": 2,
-        "merge_size": 2,
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-        "size": {"shortest_edge": SIZE * SIZE, "longest_edge": SIZE * SIZE},
-    }
+    """Return the processor: every image becomes about SIZE x SIZE pixels, 25 image tokens."""
     build: Any = Qwen3VLProcessor  # transformers leaves it untyped
+    kept = build.from_pretrained(WEIGHTS / "small")
     processor: Qwen3VLProcessor = build(
-        image_processor=Qwen2VLImageProcessor(**options),
+        image_processor=kept.image_processor,
         tokenizer=build_tokenizer(),
-        video_processor=Qwen3VLVideoProcessor(**options),
-        chat_template=CHAT_TEMPLATE,
+        video_processor=kept.video_processor,
+        chat_template=kept.chat_template,
     )
     return processor
 
 
 def build_model(role: Role, seed: int) -> Qwen3VLForConditionalGeneration:
-    """An untrained model with weights drawn from `seed`."""
+    """Return an untrained model with weights drawn from `seed`."""
     tokenizer = build_tokenizer()
-    hidden, layers, mlp, heads, kv_heads = _TEXT_SIZES[role]
-    vision_hidden, depth, vision_mlp, vision_heads = _VISION_SIZES[role]
-    end, im_end = _token_id(tokenizer, "<|endoftext|>"), _token_id(tokenizer, "<|im_end|>")
-    config = Qwen3VLConfig(
-        text_config={
-            "vocab_size": (len(tokenizer) + 7) // 8 * 8,
-            "hidden_size": hidden,
-            "intermediate_size": mlp,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": kv_heads,
-            "head_dim": 32,
-            "max_position_embeddings": MAX_POSITIONS,
-            "rms_norm_eps": 1e-6,
-            "initializer_range": 0.04,
-            "tie_word_embeddings": True,
-            "pad_token_id": end,
-            "bos_token_id": end,
-            "eos_token_id": im_end,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 2000.0,
-                "mrope_section": [6, 5, 5],
-                "mrope_interleaved": True,
-            },
-        },
-        vision_config={
-            "depth": depth,
-            "hidden_size": vision_hidden,
-            "intermediate_size": vision_mlp,
-            "num_heads": vision_heads,
-            "patch_size": _PATCH,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            "out_hidden_size": hidden,
-            "num_position_embeddings": (SIZE // _PATCH) ** 2,
-            "deepstack_visual_indexes": [depth - 2],
-            "initializer_range": 0.04,
-        },
-        image_token_id=_token_id(tokenizer, "<|image_pad|>"),
-        video_token_id=_token_id(tokenizer, "<|video_pad|>"),
-        vision_start_token_id=_token_id(tokenizer, "<|vision_start|>"),
-        vision_end_token_id=_token_id(tokenizer, "<|vision_end|>"),
-        tie_word_embeddings=True,
+    config: Any = Qwen3VLConfig.from_pretrained(WEIGHTS / role, dtype="float32")
+    generation = GenerationConfig.from_pretrained(WEIGHTS / role)
+    numbers = dict(
+        zip(SPECIAL_TOKENS, tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS), strict=True)
     )
-    torch.manual_seed(seed)
-    model = Qwen3VLForConditionalGeneration(config)
-    generation = model.generation_config
+    end, im_end = numbers["<|endoftext|>"], numbers["<|im_end|>"]
+    config.image_token_id = numbers["<|image_pad|>"]
+    config.video_token_id = numbers["<|video_pad|>"]
+    config.vision_start_token_id = numbers["<|vision_start|>"]
+    config.vision_end_token_id = numbers["<|vision_end|>"]
+    text = config.text_config
+    text.vocab_size = (len(tokenizer) + 7) // 8 * 8
+    text.pad_token_id = text.bos_token_id = end
+    text.eos_token_id = im_end
     generation.eos_token_id = [im_end, end]
     generation.pad_token_id = generation.bos_token_id = end
-    generation.do_sample, generation.max_new_tokens = False, 192
+    torch.manual_seed(seed)
+    model = Qwen3VLForConditionalGeneration(config)
+    model.generation_config = generation
+    return model
+
+
+def warm_start(role: Role, folder: Path, seed: int) -> Qwen3VLForConditionalGeneration:
+    """Return a model with the weights of a trained one; words that are new start from `seed`."""
+    old = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    known = AutoTokenizer.from_pretrained(folder).get_vocab()
+    model = build_model(role, seed)
+    weights, kept = model.state_dict(), old.state_dict()
+    for name, value in kept.items():
+        if "embed_tokens" in name or "lm_head" in name:
+            for token, number in build_tokenizer().get_vocab().items():
+                if token in known:
+                    weights[name][number] = value[known[token]]
+        else:
+            weights[name] = value
+    model.load_state_dict(weights)
     return model
 
 
@@ -187,13 +152,6 @@ def save_release(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
     build_processor().save_pretrained(folder)
     for path in folder.iterdir():
         path.chmod(0o644)
-
-
-def _token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
-    number = tokenizer.convert_tokens_to_ids(token)
-    if not isinstance(number, int):
-        raise TypeError(f"{token!r} must be one token")
-    return number
 
 
 def _pieces() -> Iterator[str]:
@@ -207,7 +165,9 @@ def _pieces() -> Iterator[str]:
     for number in range(HIGHEST_NUMBER + 1):
         yield str(number)
         yield f" {number}"
-    yield from (" -", " =", " .", " ,", " ?", " :")
+    yield "JSON"
+    yield " JSON"
+    yield from (" -", " =", " .", " ,", " ?", " :", ' "', " {")
 
 
 def _byte_characters() -> dict[int, str]:

@@ -3,89 +3,79 @@
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 from transformers import Qwen3VLForConditionalGeneration
 
 from .batches import Batch, Batches, Mix, visible
-from .examples import Reasoning, Tutor
+from .examples import Tutor
 from .forward import cache_features, language_forward
-from .pools import Pool
 
 LOG_EVERY = 100
 _REMEMBERED = 400
 
 
-@dataclass(frozen=True, slots=True)
-class LanguagePlan:
+class LanguagePlan(NamedTuple):
     """How long, how fast and on what a language model learns.
 
     Attributes:
         steps: Number of optimizer steps.
-        rows: Pictures a step.
-        early: The mix until step `turn`.
-        late: The mix from then on.
-        turn: See above.
-        wrong_share: Share of wrong reasonings among the transfers.
-        chart_share: Share of charts among the pictures; None takes the pool's own.
-        kind_weights: How often kinds of questions are asked, as for `Tutor`.
-        direct_weight: Loss weight of the direct answers against the rest.
-        peak_rate: Learning rate after the warm-up.
+        mixes: What the rows hold, each mix with the step from which it holds.
+        rows: Images a step.
+        peak_rate: Learning rate after the warm-up; it falls to 3% by a cosine.
         warmup: Steps until then.
-        last_share: Share of the peak rate that the rate falls to, by a cosine.
-        save_every: Steps between two saves of the state that a later run goes on from.
+        save_every: Steps between two saves of the state that a later run resumes from.
         compiled: Whether the forward pass is compiled first, which pays after some 100 steps.
         workers: Processes that prepare batches beside the training; none pays for a few steps.
     """
 
     steps: int
-    rows: int
-    early: Mix
-    late: Mix
-    turn: int = 0
-    wrong_share: float = 0.4
-    chart_share: float | None = None
-    kind_weights: Mapping[str, float] = field(default_factory=dict)
-    direct_weight: float = 1.0
-    peak_rate: float = 2e-3
-    warmup: int = 100
-    last_share: float = 0.02
+    mixes: Sequence[tuple[int, Mix]]
+    rows: int = 32
+    peak_rate: float = 1.4e-3
+    warmup: int = 60
     save_every: int = 400
     compiled: bool = True
     workers: int = 1
 
 
 def train_language(
-    start: Path,
-    pool: Pool,
+    model: Qwen3VLForConditionalGeneration,
+    images: NDArray[np.uint8],
+    tutor: Tutor,
     out: Path,
     plan: LanguagePlan,
     seed: int,
     log: Callable[[str], None],
-    reasonings: Sequence[Reasoning] = (),
 ) -> None:
-    """Train the language model of the checkpoint `start` and save the whole model to `out`.
+    """Train the language model of `model` and save the whole model to `out`.
 
-    Every `plan.save_every` steps the state goes to a file beside `out`; a run that finds it goes
-    on from there.
+    Every `plan.save_every` steps the state goes to a file beside `out`; a run that finds it
+    resumes there.
+
+    Args:
+        model: The model; its vision tower stays as it is.
+        images: The pool's images [N, SIZE, SIZE, 3].
+        tutor: Makes examples about them.
+        out: Folder of the finished model.
+        plan: How long, how fast and on what.
+        seed: Decides the batches.
+        log: Receives a line of progress every LOG_EVERY steps.
     """
-    torch.manual_seed(seed)
-    model = Qwen3VLForConditionalGeneration.from_pretrained(start, dtype=torch.float32).train()
-    image, deep = cache_features(model.model.visual, pool.pictures)
-    learner = _Learner(model, plan)
+    image, deep = cache_features(model.model.visual, images)
+    learner = _Learner(model.train(), plan)
     state_file = out.with_suffix(".state.pt")
     first = learner.restore(state_file) if state_file.exists() else 0
-    tutor = Tutor(pool, plan.wrong_share, reasonings, plan.chart_share, plan.kind_weights)
-    batches = Batches(tutor, plan.rows, seed, plan.early, plan.late, plan.turn)
     loader: DataLoader[Batch] = DataLoader(
-        batches,
+        Batches(tutor, plan.rows, seed, plan.mixes),
         batch_size=None,
         sampler=range(first, plan.steps),
         num_workers=plan.workers,
@@ -93,9 +83,8 @@ def train_language(
     )
     started, scores = time.monotonic(), _Scores()
     for step, batch in enumerate(loader, first):
-        picked = batch.pictures
-        loss, right = learner.step(step, batch, image[picked].float(), deep[picked].float())
-        scores.add(batch, right, loss)
+        features = image[batch.images].float(), deep[batch.images].float()
+        scores.add(batch, *learner.step(batch, *features))
         if (step + 1) % LOG_EVERY == 0 or step + 1 == plan.steps:
             passed = time.monotonic() - started
             log(f"{out.name} step {step + 1}/{plan.steps} {passed:.0f}s {scores}")
@@ -111,92 +100,64 @@ class _Learner:
     def __init__(self, model: Qwen3VLForConditionalGeneration, plan: LanguagePlan) -> None:
         self._model, self._plan = model, plan
         self._parameters = [p for n, p in model.named_parameters() if ".visual." not in n]
-        self._optimizer = torch.optim.AdamW(
-            [
-                {"params": [p for p in self._parameters if p.ndim >= 2], "weight_decay": 0.02},
-                {"params": [p for p in self._parameters if p.ndim < 2], "weight_decay": 0.0},
-            ],
-            lr=plan.peak_rate,
-            betas=(0.9, 0.98),
-        )
+        groups = [
+            {"params": [p for p in self._parameters if p.ndim >= 2], "weight_decay": 0.02},
+            {"params": [p for p in self._parameters if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self._optimizer = torch.optim.AdamW(groups, lr=plan.peak_rate, betas=(0.9, 0.98))
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimizer, self._share)
         self._forward: Any = (
             torch.compile(language_forward, dynamic=True) if plan.compiled else language_forward
         )
 
-    def step(self, step: int, batch: Batch, image: Tensor, deep: Tensor) -> tuple[float, Tensor]:
-        """Learn from one batch; returns the loss and which labels were predicted right."""
-        self._set_rate(step)
-        hidden = self._forward(
-            self._model, batch.ids, image, deep, batch.positions, visible(batch.segments)
-        )
+    def step(self, batch: Batch, image: Tensor, deep: Tensor) -> tuple[Tensor, Tensor]:
+        """Learn from one batch; return the loss and which labels were predicted right."""
+        mask = visible(batch.segments)
+        hidden = self._forward(self._model, batch.ids, image, deep, batch.positions, mask)
         logits = functional.linear(hidden[batch.labelled], self._model.lm_head.weight)
-        weights = batch.weights * self._balance(batch)
         losses = functional.cross_entropy(logits, batch.labels, reduction="none")
-        loss = (losses * weights).sum()
+        loss = (losses * batch.weights).sum()
         self._optimizer.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
-        return float(loss.detach()), logits.detach().argmax(-1) == batch.labels
+        self._schedule.step()
+        return loss.detach(), logits.detach().argmax(-1) == batch.labels
 
     def save(self, path: Path, step: int) -> None:
         """Write the state after `step` steps, whole or not at all."""
         partial = path.with_suffix(".partial")
-        torch.save(
-            {
-                "step": step,
-                "model": self._model.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-            },
-            partial,
-        )
+        parts = (self._model, self._optimizer, self._schedule)
+        torch.save({"step": step, "parts": [part.state_dict() for part in parts]}, partial)
         partial.replace(path)
 
     def restore(self, path: Path) -> int:
-        """Read what `save` wrote; returns the number of steps done."""
+        """Read what `save` wrote; return the number of steps done."""
         state = torch.load(path, weights_only=True)
-        self._model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        parts = (self._model, self._optimizer, self._schedule)
+        for part, own in zip(parts, state["parts"], strict=True):
+            part.load_state_dict(own)
         return int(state["step"])
 
-    def _balance(self, batch: Batch) -> Tensor:
-        lengths = torch.tensor([span.tokens + span.skipped for span in batch.spans])
-        direct = torch.tensor([span.lesson == "direct" for span in batch.spans])
-        per_label = direct.repeat_interleave(lengths)
-        return torch.where(per_label, self._plan.direct_weight, 1.0)
-
-    def _set_rate(self, step: int) -> None:
-        plan = self._plan
-        cosine = 0.5 * (1 + math.cos(math.pi * step / plan.steps))
-        share = plan.last_share + (1 - plan.last_share) * cosine
-        rate = plan.peak_rate * min(1, (step + 1) / plan.warmup) * share
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+    def _share(self, step: int) -> float:
+        cosine = 0.5 * (1 + math.cos(math.pi * step / self._plan.steps))
+        return min(1, (step + 1) / self._plan.warmup) * (0.03 + 0.97 * cosine)
 
 
 class _Scores:
     """Shares of the last answers predicted right, token by token, for the log."""
 
     def __init__(self) -> None:
-        self._right: dict[tuple[str, str], deque[bool]] = defaultdict(
-            lambda: deque(maxlen=_REMEMBERED)
-        )
+        self._right: dict[str, deque[bool]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
         self._losses: deque[float] = deque(maxlen=LOG_EVERY)
 
-    def add(self, batch: Batch, right: Tensor, loss: float) -> None:
-        self._losses.append(loss)
-        start = 0
-        for span in batch.spans:
-            # A correction of the quoted reasoning comes before the answer.
-            start += span.skipped
-            whole = bool(right[start : start + span.tokens].all())
-            self._right[span.lesson, span.kind].append(whole)
-            start += span.tokens
+    def add(self, batch: Batch, loss: Tensor, right: Tensor) -> None:
+        """Count one batch."""
+        self._losses.append(float(loss))
+        wrong = set(batch.owners[~right].tolist())
+        for number, name in enumerate(batch.names):
+            self._right[name].append(number not in wrong)
 
     def __str__(self) -> str:
-        lessons: dict[str, list[str]] = defaultdict(list)
-        for (lesson, kind), right in sorted(self._right.items()):
-            lessons[lesson].append(f"{kind} {sum(right) / len(right):.0%}")
-        mean = sum(self._losses) / len(self._losses)
-        shares = "; ".join(f"{lesson}: {', '.join(kinds)}" for lesson, kinds in lessons.items())
-        return f"loss {mean:.3f} | {shares}"
+        shares = [f"{name} {sum(own) / len(own):.0%}" for name, own in sorted(self._right.items())]
+        return f"loss {sum(self._losses) / len(self._losses):.3f} | {', '.join(shares)}"

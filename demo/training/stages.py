@@ -1,205 +1,270 @@
-"""The stages of the training, their sizes and order, and a runner that resumes."""
+"""What is learnt in which order: image pools, vision towers, language models, real reasonings."""
 
-import multiprocessing
+import pickle
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
+from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from transformers import Qwen3VLForConditionalGeneration
+
+from ...configs import load_prompts
+from ..scenes import SIZE, Scene, draw, sample_chart, sample_grid
+from ..solutions import solve
 from .batches import Mix
+from .checkpoint import Role, build_model, build_processor, save_release, warm_start
+from .examples import Reasoning, Tutor, final, styled_prompt
+from .forward import DemoModel
 from .language_stage import LanguagePlan, train_language
-from .pools import load_pool, make_pool
-from .reasonings import load_reasonings, write_reasonings
 from .vision_stage import VisionPlan, train_vision
 
-_LISTING = {"list": 0.5, "reason": 0.5}
-_SCANNING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
-_CHECKING = Mix(2, {"reason": 0.5, "explain": 0.05, "transfer": 0.45})
+_BATCH = 192
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much of everything.
+class Plan:
+    """How one model of the pair is trained.
 
     Attributes:
-        small_pool: Pictures that the small model learns from.
-        large_pool: Pictures that the large model learns from.
-        reasonings: Real reasonings of the small model that the large one learns to check.
-        small_vision: The small model's vision tower.
-        large_vision: The large model's vision tower.
-        small: The small language model.
-        large_first: The large language model learns to see and to scan.
-        large_second: It goes on with more transfers, all made up.
-        large: It goes on with the real ones.
+        pool: Images that it learns from. The two models learn from different ones, so that they
+            do not make the same mistakes.
+        vision: Its vision tower, if it does not start from another pair's.
+        language: Its language model.
+        checking: Its language model once more, on real reasonings of the small model.
+        reasonings: How many of them.
+        chart_share: Share of charts among the images.
+        wrong_share: Share of wrong reasonings among the transfers.
+        kind_weights: How often kinds of questions about grids are asked.
     """
 
-    small_pool: int
-    large_pool: int
-    reasonings: int
-    small_vision: VisionPlan
-    large_vision: VisionPlan
-    small: LanguagePlan
-    large_first: LanguagePlan
-    large_second: LanguagePlan
-    large: LanguagePlan
+    pool: int
+    vision: VisionPlan
+    language: LanguagePlan
+    checking: LanguagePlan | None = None
+    reasonings: int = 0
+    chart_share: float = 0.12
+    wrong_share: float = 0.4
+    kind_weights: Mapping[str, float] = field(default_factory=dict)
 
 
-DEMO_SIZES = Sizes(
-    small_pool=32_000,
-    large_pool=36_000,
-    reasonings=24_000,
-    small_vision=VisionPlan(1400),
-    large_vision=VisionPlan(1600),
-    small=LanguagePlan(
-        steps=5000,
-        rows=32,
-        early=Mix(1, _LISTING),
-        late=Mix(1, {"reason": 0.75, "explain": 0.1, "transfer": 0.15}, 1.0, 0.0),
-        turn=600,
-        wrong_share=0.3,
-        direct_weight=0.4,
+_SEEDS: dict[Role, int] = {"small": 101, "large": 202}
+_WEIGHTS = {
+    "walks": 5.0,
+    "choice": 1.5,
+    "count": 1.0,
+    "compare": 1.0,
+    "exist": 0.5,
+    "attribute": 0.7,
+}
+_LISTING = {"list": 0.5, "reason": 0.5}
+_CHECKING = {"reason": 0.5, "transfer": 0.45, "explain": 0.05}
+PLANS: dict[Role, Plan] = {
+    "small": Plan(
+        pool=32_000,
+        vision=VisionPlan(1400),
+        language=LanguagePlan(
+            steps=5000,
+            mixes=(
+                (0, Mix(1, _LISTING, 0.4)),
+                (600, Mix(1, {"reason": 0.8, "transfer": 0.15, "explain": 0.05}, 0.4, 1.0, 0.0)),
+            ),
+        ),
+        kind_weights=_WEIGHTS,
     ),
-    large_first=LanguagePlan(
-        steps=2400,
-        rows=32,
-        early=Mix(2, _LISTING),
-        late=Mix(2, {"reason": 0.5, "explain": 0.12, "transfer": 0.38}),
-        turn=500,
-        peak_rate=1.6e-3,
-        last_share=0.5,
+    "large": Plan(
+        pool=36_000,
+        vision=VisionPlan(1600),
+        language=LanguagePlan(
+            steps=4200,
+            mixes=((0, Mix(1, _LISTING, 0.5)), (500, Mix(1, _CHECKING, 0.5))),
+        ),
+        checking=LanguagePlan(steps=4000, mixes=((0, Mix(1, _CHECKING, 0.5)),), peak_rate=1.2e-3),
+        reasonings=24_000,
+        kind_weights=_WEIGHTS,
     ),
-    large_second=LanguagePlan(
-        steps=1800,
-        rows=32,
-        early=_SCANNING,
-        late=_SCANNING,
-        peak_rate=1.6e-3,
-        warmup=30,
-        last_share=0.6,
-    ),
-    large=LanguagePlan(
-        steps=4000,
-        rows=32,
-        early=_CHECKING,
-        late=_CHECKING,
-        chart_share=0.15,
-        kind_weights={"count": 2.0, "compare": 2.0, "choice": 2.0, "walks": 4.0},
-        peak_rate=1.2e-3,
-        warmup=30,
-    ),
-)
+}
 """The pair that the package carries."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A step of the training.
-
-    Attributes:
-        makes: The file or folder that is there when the stage is done.
-        needs: What other stages make for it.
-        run: Does it, given the folder of all results, the path of its own, and the sizes.
-        threads: CPU threads; two for a stage that no other one runs beside.
-    """
-
-    makes: str
-    needs: tuple[str, ...]
-    run: Callable[[Path, Path, Sizes], None]
-    threads: int = 1
-
-
-def _small_pool(_folder: Path, out: Path, sizes: Sizes) -> None:
-    make_pool(out, sizes.small_pool, 101)
-
-
-def _large_pool(_folder: Path, out: Path, sizes: Sizes) -> None:
-    make_pool(out, sizes.large_pool, 202)
-
-
-def _small_vision(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_small.npy")
-    train_vision("small", pool, out, sizes.small_vision, 101, log)
-
-
-def _large_vision(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_large.npy")
-    train_vision("large", pool, out, sizes.large_vision, 202, log)
-
-
-def _small_language(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_small.npy")
-    train_language(folder / "vision_small", pool, out, sizes.small, 11, log)
-
-
-def _large_first(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_large.npy")
-    train_language(folder / "vision_large", pool, out, sizes.large_first, 21, log)
-
-
-def _large_second(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_large.npy")
-    train_language(folder / "large_first", pool, out, sizes.large_second, 23, log)
-
-
-def _reasonings(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_large.npy")
-    write_reasonings(folder / "small", pool, out, sizes.reasonings, 31, log)
-
-
-def _large_language(folder: Path, out: Path, sizes: Sizes) -> None:
-    pool = load_pool(folder / "pool_large.npy")
-    real = load_reasonings(folder / "reasonings.pkl")
-    train_language(folder / "large_second", pool, out, sizes.large, 22, log, real)
-
-
-STAGES = (
-    Stage("pool_small.npy", (), _small_pool),
-    Stage("pool_large.npy", (), _large_pool),
-    Stage("vision_small", ("pool_small.npy",), _small_vision),
-    Stage("vision_large", ("pool_large.npy",), _large_vision),
-    Stage("small", ("vision_small",), _small_language),
-    Stage("large_first", ("vision_large",), _large_first),
-    Stage("reasonings.pkl", ("small", "pool_large.npy"), _reasonings),
-    Stage("large_second", ("large_first",), _large_second),
-    Stage("large", ("large_second", "reasonings.pkl"), _large_language, threads=2),
-)
-
-
 def log(line: str) -> None:
-    """One line of progress with the time of day."""
+    """Print a line of progress with the time of day."""
     print(time.strftime("%H:%M:%S"), line, flush=True)  # noqa: T201
 
 
-def run_stage(stage: Stage, folder: Path, sizes: Sizes) -> None:
-    """Run one stage in this process."""
-    import torch
-
-    torch.set_num_threads(stage.threads)
-    log(f"{stage.makes}: started")
-    stage.run(folder, folder / stage.makes, sizes)
-    log(f"{stage.makes}: done")
-
-
-def train(folder: Path, sizes: Sizes, jobs: int = 2) -> None:
-    """Run the stages whose results are missing, at most `jobs` at a time, a process each.
+def train(folder: Path, plans: Mapping[Role, Plan], start: Path | None = None) -> None:
+    """Train both models, side by side, a core each; what `folder` holds is not made again.
 
     Args:
-        folder: Where all results go.
-        sizes: How much of everything.
-        jobs: Stages at a time; a core each.
+        folder: Receives everything; the finished pair lies in `folder`/release/small and /large.
+        plans: How to train each model.
+        start: Folder of a pair whose vision towers are kept and whose language models are
+            trained further; None trains from nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    done = {stage.makes for stage in STAGES if (folder / stage.makes).exists()}
-    waiting = [stage for stage in STAGES if stage.makes not in done]
-    running: dict[Future[None], Stage] = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        while waiting or running:
-            ready = [stage for stage in waiting if done.issuperset(stage.needs)]
-            for stage in ready[: jobs - len(running)]:
-                waiting.remove(stage)
-                running[pool.submit(run_stage, stage, folder, sizes)] = stage
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                future.result()
-                done.add(running.pop(future).makes)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        roles: tuple[Role, ...] = ("small", "large")
+        learn = partial(_learn, folder, plans, start)
+        for _ in pool.map(learn, roles):
+            pass
+    _check(folder, plans["large"])
+    finished: dict[Role, str] = {"small": "small", "large": "large_checking"}
+    for role, name in finished.items():
+        save_release(_load(folder / name), folder / "release" / role)
+
+
+def _learn(folder: Path, plans: Mapping[Role, Plan], start: Path | None, role: Role) -> None:
+    """See and answer, all but checking real reasonings."""
+    torch.set_num_threads(1)
+    plan, seed, log_line = plans[role], _SEEDS[role], log
+    scenes, images = image_pool(folder / f"pool_{role}.npy", plan.pool, seed, plan.chart_share)
+    vision = folder / f"vision_{role}"
+    if start is not None and not vision.exists():
+        model = warm_start(role, start / role, seed)
+        model.save_pretrained(vision)
+    if not vision.exists():
+        train_vision(build_model(role, seed), scenes, images, vision, plan.vision, seed, log_line)
+    if not (folder / role).exists():
+        tutor = Tutor(scenes, plan.wrong_share, (), plan.chart_share, plan.kind_weights)
+        out = folder / role
+        train_language(_load(vision), images, tutor, out, plan.language, seed + 1, log_line)
+
+
+def _check(folder: Path, plan: Plan) -> None:
+    """Train the large model on what the small one really writes about the large one's images."""
+    seed, out = _SEEDS["large"], folder / "large_checking"
+    if out.exists() or plan.checking is None:
+        return
+    scenes, images = image_pool(folder / "pool_large.npy", plan.pool, seed, plan.chart_share)
+    tutor = Tutor(scenes, plan.wrong_share, (), plan.chart_share, plan.kind_weights)
+    written = folder / "reasonings.pkl"
+    if not written.exists():
+        small = _load(folder / "small").eval()
+        texts = write_reasonings(small, tutor, images, plan.reasonings, seed)
+        written.write_bytes(pickle.dumps(texts))
+    real = pickle.loads(written.read_bytes())
+    tutor = Tutor(scenes, plan.wrong_share, real, plan.chart_share, plan.kind_weights)
+    train_language(_load(folder / "large"), images, tutor, out, plan.checking, seed + 2, log)
+
+
+def _load(folder: Path) -> Qwen3VLForConditionalGeneration:
+    model: Qwen3VLForConditionalGeneration = Qwen3VLForConditionalGeneration.from_pretrained(
+        folder, dtype=torch.float32
+    )
+    return model
+
+
+def image_pool(
+    path: Path, count: int, seed: int, chart_share: float
+) -> tuple[list[Scene], NDArray[np.uint8]]:
+    """Return scenes and their images [N, SIZE, SIZE, 3], drawn unless `path` holds them.
+
+    Half of the grids are dense, for walks. The images stay on disk until they are used.
+    """
+    scenes_path = path.with_suffix(".pkl")
+    if not path.exists():
+        rng = Random(seed)
+        scenes = [
+            sample_chart(rng) if rng.random() < chart_share else sample_grid(rng, number % 2 == 0)
+            for number in range(count)
+        ]
+        drawn = np.zeros((count, SIZE, SIZE, 3), np.uint8)
+        for number, scene in enumerate(scenes):
+            drawn[number] = np.asarray(draw(scene, rng))
+        scenes_path.write_bytes(pickle.dumps(scenes))
+        partly = path.with_suffix(".partial.npy")
+        np.save(partly, drawn)
+        partly.replace(path)
+    return pickle.loads(scenes_path.read_bytes()), np.load(path, mmap_mode="r")
+
+
+def write_reasonings(
+    small: DemoModel, tutor: Tutor, images: NDArray[np.uint8], count: int, seed: int
+) -> list[Reasoning]:
+    """Return what a trained small model writes about `count` random questions of a pool.
+
+    Every other batch is sampled at temperature 1, for more mistakes than the greedy texts hold.
+
+    Args:
+        small: The model, in evaluation mode.
+        tutor: Asks the questions.
+        images: The pool's images [N, SIZE, SIZE, 3].
+        count: How many.
+        seed: Decides questions and samples.
+    """
+    rng = Random(seed)
+    torch.manual_seed(seed)
+    processor, prompts = build_processor(), load_prompts("demo")
+    asked = []
+    for _ in range(count):
+        index = tutor.image(rng)
+        asked.append((index, tutor.question(index, rng, long=True)))
+    # Texts of one length together: less is computed for padding.
+    asked.sort(key=lambda pair: (pair[1].kind, len(pair[1].text)))
+    written: list[Reasoning] = []
+    for number, start in enumerate(range(0, count, _BATCH)):
+        batch = asked[start : start + _BATCH]
+        texts = generate(
+            small,
+            processor,
+            [Image.fromarray(images[index]) for index, _ in batch],
+            [styled_prompt(prompts, question, "reason", rng) for _, question in batch],
+            prompts.reason.max_tokens,
+            sampled=number % 2 == 1,
+        )
+        for (index, question), text in zip(batch, texts, strict=True):
+            wrong = final(text) != solve(tutor.scene(index), question).direct
+            written.append(Reasoning(index, question, text, wrong))
+        if number % 10 == 0:
+            wrong_share = sum(one.wrong for one in written) / len(written)
+            log(f"reasonings {len(written)}/{count} wrong {wrong_share:.1%}")
+    return written
+
+
+@torch.no_grad()
+def generate(
+    model: DemoModel,
+    processor: Any,
+    images: Sequence[Image.Image],
+    texts: Sequence[str],
+    max_tokens: int,
+    sampled: bool = False,
+) -> list[str]:
+    """Return greedy or sampled answers to one text about each image, in one padded batch.
+
+    Args:
+        model: The model, in evaluation mode.
+        processor: Its processor.
+        images: One image per text.
+        texts: The user's texts.
+        max_tokens: Limit on each answer.
+        sampled: Whether to draw tokens at temperature 1 instead of taking the likeliest.
+    """
+    conversations = [
+        [
+            {
+                "role": "user",
+                "content": [{"type": "image", "image": image}, {"type": "text", "text": text}],
+            }
+        ]
+        for image, text in zip(images, texts, strict=True)
+    ]
+    inputs: Any = processor.apply_chat_template(
+        conversations,
+        tokenize=True,
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+        processor_kwargs={"padding": True},
+    )
+    output = model.generate(**inputs, max_new_tokens=max_tokens, do_sample=sampled)
+    fresh = output[:, inputs["input_ids"].shape[1] :]
+    return [text.strip() for text in processor.batch_decode(fresh, skip_special_tokens=True)]

@@ -1,39 +1,36 @@
 """The training: its fast forward passes are the models' own, and it can be stopped and resumed."""
 
+from collections import Counter
 from random import Random
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from langgraph_mai.configs import load_prompts
-from langgraph_mai.demo.questions import KINDS, ask
+from langgraph_mai.demo.questions import KINDS
 from langgraph_mai.demo.scenes import draw, sample_scene
 from langgraph_mai.demo.training.batches import Batches, Mix, Packer, visible
 from langgraph_mai.demo.training.checkpoint import build_model, build_processor, build_tokenizer
 from langgraph_mai.demo.training.examples import Reasoning, Tutor
 from langgraph_mai.demo.training.forward import language_forward, to_patches, vision_forward
 from langgraph_mai.demo.training.language_stage import LanguagePlan, train_language
-from langgraph_mai.demo.training.pools import LABELS, cell_labels, load_pool, make_pool
-from langgraph_mai.demo.training.reasonings import load_reasonings
-from langgraph_mai.demo.training.stages import STAGES, Sizes, train
-from langgraph_mai.demo.training.vision_stage import VisionPlan
+from langgraph_mai.demo.training.stages import Plan, image_pool, train
+from langgraph_mai.demo.training.vision_stage import LABELS, VisionPlan, cell_labels
 
-HARD_KINDS = ("count", "compare", "choice", "walks")
 MIX = Mix(2, {"reason": 0.4, "explain": 0.1, "list": 0.1, "transfer": 0.4})
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pool") / "pool.npy"
-    make_pool(path, 60, 1)
-    return load_pool(path)
+    return image_pool(tmp_path_factory.mktemp("pool") / "pool.npy", 60, 1, 0.3)
 
 
 @pytest.fixture(scope="module")
 def model():
-    """Untrained, with weights large enough that the picture decides about the output."""
+    """Untrained, with weights large enough that the image decides about the output."""
     model = build_model("large", 1).eval()
     for parameter in model.parameters():
         if parameter.ndim >= 2:
@@ -41,39 +38,33 @@ def model():
     return model
 
 
-def test_any_text_survives_the_tokenizer():
-    tokenizer = build_tokenizer()
+def test_any_text_survives_the_tokenizer_and_the_worlds_own_is_whole_words(pool):
+    tokenizer, rng, tutor = build_tokenizer(), Random(1), Tutor(pool[0], 0.5)
     for text in ("How many red stars?\n", "row 1 - yes = 12", "Größe 图 57 \t end", "  "):
         assert tokenizer.decode(tokenizer(text).input_ids) == text
-
-
-def test_the_world_is_told_in_whole_words(pool):
-    tokenizer, rng = build_tokenizer(), Random(1)
-    tutor = Tutor(pool, 0.5)
-    for index in range(40):
+    for index in range(60):
         example = tutor.styled(index, "reason", rng)
-        tokens = tokenizer.tokenize(example.prompt + example.answer)
-        assert len(tokens) <= len((example.prompt + example.answer).split()) + 30
+        letters = [token for token in tokenizer.tokenize(example.prompt) if token.islower()]
+        assert "form" in example.kind or all(len(token.strip("Ġ")) > 1 for token in letters)
 
 
 def test_the_packed_forward_is_the_models_own(pool, model):
-    processor, packer = build_processor(), Packer()
-    tutor, rng = Tutor(pool, 0.5), Random(5)
+    scenes, images = pool
+    processor, tutor, rng = build_processor(), Tutor(scenes, 0.5), Random(5)
     rows = []
     for index in range(3):
-        moved, transfer = tutor.transfer(index, rng)
+        moved, transfer = tutor.long(index, "transfer", rng)
         rows.append((moved, [tutor.styled(moved, "direct", rng), transfer]))
-    batch = packer.pack(rows, MIX)
-    pictures = pool.pictures[batch.pictures.numpy()]
+    batch = Packer().pack(rows, MIX)
+    shown = images[batch.images.numpy()]
     with torch.no_grad():
-        image, deep = vision_forward(model.model.visual, to_patches(pictures))
-        hidden = language_forward(
-            model, batch.ids, image, deep, batch.positions, visible(batch.segments)
-        )
+        image, deep = vision_forward(model.model.visual, to_patches(shown))
+        mask = visible(batch.segments)
+        hidden = language_forward(model, batch.ids, image, deep, batch.positions, mask)
         for row, (_, examples) in enumerate(rows):
             for segment, example in enumerate(examples, 1):
                 content = [
-                    {"type": "image", "image": Image.fromarray(pictures[row])},
+                    {"type": "image", "image": Image.fromarray(shown[row])},
                     {"type": "text", "text": example.prompt},
                 ]
                 inputs = processor.apply_chat_template(
@@ -84,67 +75,67 @@ def test_the_packed_forward_is_the_models_own(pool, model):
                     return_tensors="pt",
                 )
                 own = model(**inputs).logits[0, -1]
-                place = (batch.segments[row] == segment).nonzero()[0, 0]
-                length = len(packer_ids(example.prompt))
-                packed = model.lm_head(hidden[row, place + length - 1])
-                assert torch.allclose(packed, own, atol=1e-3)
+                start = (batch.segments[row] == segment).nonzero()[0, 0]
+                text = example.prompt + "<|im_end|>\n<|im_start|>assistant\n"
+                end = start + len(build_tokenizer()(text).input_ids) - 1
+                assert torch.allclose(model.lm_head(hidden[row, end]), own, atol=1e-3)
 
 
-def packer_ids(prompt):
-    return build_tokenizer()(prompt + "<|im_end|>\n<|im_start|>assistant\n").input_ids
+def test_an_image_is_the_same_to_training_and_processor():
+    rng = Random(1)
+    image = draw(sample_scene(rng), rng)
+    inputs = build_processor().image_processor(image, return_tensors="pt")
+    still = inputs["pixel_values"].view(100, 3, 2, 256)[:, :, 0].reshape(100, 768)
+    assert torch.allclose(still, to_patches(np.asarray(image)[None])[0], atol=1e-5)
 
 
 def test_labels_follow_the_scene():
     rng = Random(1)
-    for _ in range(50):
-        labels = cell_labels(sample_scene(rng))
-        assert len(labels) == 25
-        assert all(0 <= label < LABELS for label in labels)
+    labels = np.array([cell_labels(sample_scene(rng)) for _ in range(50)])
+    assert labels.shape == (50, 25)
+    assert labels.min() >= 0
+    assert labels.max() < LABELS
 
 
-def test_a_step_has_the_same_batch_every_time(pool):
-    first, second = (Batches(Tutor(pool, 0.4), 4, 7, MIX, MIX, 0)[3] for _ in range(2))
+def test_a_batch_follows_from_its_step_and_weighs_as_asked(pool):
+    mixes = ((0, MIX), (3, Mix(1, {"transfer": 1.0}, direct_weight=0.25)))
+    first, second = (Batches(Tutor(pool[0], 0.4), 4, 7, mixes)[3] for _ in range(2))
     assert torch.equal(first.ids, second.ids)
     assert torch.equal(first.labels, second.labels)
+    direct = torch.tensor([name.startswith("direct") for name in first.names] + [False])
+    assert first.weights[direct[first.owners]].sum() == pytest.approx(0.25)
+    assert first.weights.sum() == pytest.approx(1.25)
+    assert {name.split()[0] for name in first.names} <= {"direct", "transfer", "misled"}
 
 
 def test_transfers_hold_real_reasonings_and_as_many_wrong_ones_as_asked(pool):
-    rng = Random(1)
-    plain = Tutor(pool, 0.5)
-    real = []
+    rng, plain, real = Random(1), Tutor(pool[0], 0.5), []
     for index in range(60):
-        _, example = plain.transfer(index, rng)
+        _, example = plain.long(index, "transfer", rng)
         assert load_prompts("demo").direct.instruction not in example.prompt
         assert example.quoted in example.prompt
-        assert example.kind in KINDS
-    for _ in range(30):
-        question = None
-        while question is None:
-            index = rng.randrange(60)
-            question = ask(pool.scenes[index], rng.choice(KINDS), rng)
+        assert example.kind in (*KINDS, "form")
+        question = plain.question(index, rng, long=True)
         real.append(Reasoning(index, question, "I saw it.\nAnswer: 99", wrong=True))
         real.append(Reasoning(index, question, "I saw it all.", wrong=False))
-    tutor = Tutor(pool, 0.5, real)
-    quoted = [tutor.transfer(0, rng)[1].quoted for _ in range(300)]
-    wrong = sum(text == "I saw it.\nAnswer: 99" for text in quoted) / 300
-    right = sum(text == "I saw it all." for text in quoted) / 300
-    assert 0.3 < wrong < 0.5
-    assert 0.3 < right < 0.5
+    tutor = Tutor(pool[0], 0.5, real)
+    quoted = Counter(tutor.long(0, "transfer", rng)[1].quoted for _ in range(300))
+    assert 90 < quoted["I saw it.\nAnswer: 99"] < 150
+    assert 90 < quoted["I saw it all."] < 150
 
 
-def test_hard_kinds_and_grids_come_as_often_as_asked(pool):
+def test_kinds_charts_and_forms_come_as_often_as_asked(pool):
     rng = Random(1)
-    tutor = Tutor(pool, 0.5, chart_share=0.1, kind_weights=dict.fromkeys(HARD_KINDS, 3.0))
-    examples = [tutor.styled(tutor.picture(rng), "direct", rng) for _ in range(600)]
-    kinds = [example.kind for example in examples]
-    assert 0.05 < sum(kind.startswith("bar") for kind in kinds) / 600 < 0.15
-    hard = sum(kind in HARD_KINDS for kind in kinds)
-    easy = sum(kind in ("exist", "attribute") for kind in kinds)
-    assert hard > 3 * easy
+    weights = dict.fromkeys(("count", "compare", "choice", "walks"), 3.0)
+    tutor = Tutor(pool[0], 0.5, chart_share=0.1, kind_weights=weights)
+    kinds = Counter(tutor.styled(tutor.image(rng), "direct", rng).kind for _ in range(900))
+    assert 45 < sum(count for kind, count in kinds.items() if kind.startswith("bar")) < 135
+    assert sum(kinds[kind] for kind in weights) > 3 * (kinds["exist"] + kinds["attribute"])
+    assert 35 < kinds["form"] < 110
 
 
 def plan(steps, **changes):
-    return LanguagePlan(steps, 2, MIX, MIX, compiled=False, **changes)
+    return LanguagePlan(steps, ((0, MIX),), rows=2, compiled=False, **changes)
 
 
 def test_a_stopped_training_resumes_to_the_same_weights(pool, tmp_path):
@@ -154,13 +145,15 @@ def test_a_stopped_training_resumes_to_the_same_weights(pool, tmp_path):
     def stop_at_the_end(line):
         raise StoppedError
 
-    build_model("small", 3).save_pretrained(tmp_path / "start")
-    arguments = (tmp_path / "start", pool)
-    train_language(*arguments, tmp_path / "whole", plan(6, save_every=4), 1, print)
+    def learn(name, log):
+        tutor, six = Tutor(pool[0], 0.5), plan(6, save_every=4)
+        train_language(build_model("small", 3), pool[1], tutor, tmp_path / name, six, 1, log)
+
+    learn("whole", print)
     with pytest.raises(StoppedError):
-        train_language(*arguments, tmp_path / "again", plan(6, save_every=4), 1, stop_at_the_end)
+        learn("again", stop_at_the_end)
     assert not (tmp_path / "again").exists()
-    train_language(*arguments, tmp_path / "again", plan(6, save_every=4), 1, print)
+    learn("again", print)
     whole, again = (
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "again")
     )
@@ -168,22 +161,20 @@ def test_a_stopped_training_resumes_to_the_same_weights(pool, tmp_path):
     assert not list(tmp_path.glob("*.state.pt"))
 
 
-def test_one_command_makes_the_pair(tmp_path):
-    vision = VisionPlan(2, batch=4, held_out=8, compiled=False)
-    alone = plan(2, workers=0)
-    sizes = Sizes(40, 40, 12, vision, vision, plan(2), alone, alone, alone)
-    train(tmp_path, sizes, jobs=1)
-    assert all((tmp_path / stage.makes).exists() for stage in STAGES)
-    written = load_reasonings(tmp_path / "reasonings.pkl")
-    assert len(written) == 12
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    train(tmp_path, sizes, jobs=1)
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-
-
-def test_a_picture_looks_the_same_to_training_and_processor(model):
-    rng = Random(1)
-    picture = draw(sample_scene(rng), rng)
-    inputs = build_processor().image_processor(picture, return_tensors="pt")
-    still = inputs["pixel_values"].view(100, 3, 2, 256)[:, :, 0].reshape(100, 768)
-    assert torch.allclose(still, to_patches(np.asarray(picture)[None])[0], atol=1e-5)
+def test_one_command_makes_the_pair_and_a_second_one_resumes_or_trains_it_further(tmp_path):
+    vision, language = VisionPlan(2, batch=4, held_out=8, compiled=False), plan(2, workers=0)
+    plans = {
+        "small": Plan(40, vision, language, chart_share=0.3),
+        "large": Plan(40, vision, language, language, reasonings=12, chart_share=0.3),
+    }
+    first = tmp_path / "first"
+    train(first, plans)
+    before = {path: path.stat().st_mtime_ns for path in first.iterdir() if path.name != "release"}
+    train(first, plans)
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    train(tmp_path / "second", plans, first / "release")
+    made = [tmp_path / name / "release" / "large" for name in ("first", "second")]
+    kept, other = (load_file(model / "model.safetensors") for model in made)
+    name = "model.visual.patch_embed.proj.weight"
+    assert torch.equal(kept[name], other[name])
+    assert not torch.equal(kept[last := "model.language_model.embed_tokens.weight"], other[last])

@@ -1,5 +1,6 @@
 """The picture world: what is drawn, asked and answered."""
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -9,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_mai.answers import parse
-from langgraph_mai.demo.held_out import held_out
+from langgraph_mai.demo.held_out import ASKED, held_out
 from langgraph_mai.demo.questions import (
     ANSWER_TYPES,
     CHART_KINDS,
     GRID_KINDS,
     KINDS,
     ask,
-    misread,
-    solve,
 )
 from langgraph_mai.demo.scenes import (
     COLORS,
@@ -29,6 +28,8 @@ from langgraph_mai.demo.scenes import (
     sample_chart,
     sample_grid,
 )
+from langgraph_mai.demo.solutions import misread, solve
+from langgraph_mai.demo.training.examples import final
 from langgraph_mai.demo.wordings import WORDINGS
 
 seeds = st.integers(0, 2**32)
@@ -38,7 +39,8 @@ def asked(kind, seed):
     rng = Random(seed)
     question = None
     while question is None:
-        scene = sample_chart(rng) if kind in CHART_KINDS else sample_grid(rng)
+        charted = kind in CHART_KINDS or (kind == "form" and seed % 2)
+        scene = sample_chart(rng) if charted else sample_grid(rng, dense=kind == "walks")
         question = ask(scene, kind, rng)
     return scene, question
 
@@ -109,6 +111,16 @@ def test_the_graph_reads_the_answer_out_of_every_style(kind, seed):
     assert read == [solution.direct] * 3
 
 
+@given(seed=seeds)
+def test_a_form_is_filled_in_as_json_field_by_field(seed):
+    scene, question = asked("form", seed)
+    solution = solve(scene, question)
+    answers = {name: true_answer(scene, field) for name, field in question.fields}
+    assert 2 <= len(answers) <= 5
+    for text in (solution.direct, *map(final, (solution.explain, solution.reason))):
+        assert {name: str(value) for name, value in json.loads(text).items()} == answers
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_answer_is_right_more_than_two_times_in_three(kind):
     answers = []
@@ -164,7 +176,7 @@ def test_held_out_questions_are_the_same_every_time(tmp_path):
     assert [(one.scene, one.question, one.answer) for one in first] == [
         (one.scene, one.question, one.answer) for one in second
     ]
-    assert [one.question.kind for one in first[: len(KINDS)]] == list(KINDS)
+    assert [one.question.kind for one in first[: len(ASKED)]] == list(ASKED)
     for one, other in zip(first, second, strict=True):
         assert Path(one.image).read_bytes() == Path(other.image).read_bytes()
 
