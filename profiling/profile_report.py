@@ -1,16 +1,14 @@
 """A profile as tables in the paper's form, figures for programs, plots and files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..benchmarks.plotting import new_figure, png, shortened
 from ..benchmarks.records import Record, write_records
 from ..configs.files import write_whole
-from .latency import profile_latency
 from .paper import table
 from .profile_rows import SETTINGS, ProfileRow
-from .tables import ProfilingInputError, Table
+from .tables import Table
 
 _TITLES = {
     "preprocess": "Vision preprocessing (Table 1)",
@@ -18,14 +16,10 @@ _TITLES = {
     "ttft": "Time to first token, vision encoder included (Table 3)",
     "decode": "Decoding after the first token (Table 4)",
 }
-_CALLS = {"S": (0, 2), "R": (0, 256), "transfer": (256, 2)}
-"""Tokens encoded beyond the prompt, and tokens generated, in a typical call of each kind."""
-_COMPONENTS = ("preprocess", "vision", "prefill", "decode")
-_MANY_MILLISECONDS = 10_000
 
 
 def write_profile(rows: Sequence[ProfileRow], folder: Path) -> None:
-    """Write `profile.json`, `profile.md` and the plots.
+    """Write `profile.json`, `profile.md` and `decode.png`.
 
     Args:
         rows: What was measured and skipped.
@@ -41,9 +35,6 @@ def write_profile(rows: Sequence[ProfileRow], folder: Path) -> None:
     lines = {label: line for label, own in ways.items() if (line := decode_line(own))}
     if lines:
         write_whole(folder / "decode.png", _decode_plot(lines))
-    bars = call_components(ways)
-    if bars:
-        write_whole(folder / "components.png", _components_plot(bars))
 
 
 def records(rows: Sequence[ProfileRow]) -> list[Record]:
@@ -182,20 +173,6 @@ def _published() -> dict[tuple[str, ...], str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class CallComponents:
-    """The components of a typical call.
-
-    Attributes:
-        milliseconds: By component: preprocess, vision, prefill, decode.
-        extrapolated: Whether it encodes or generates more tokens than were measured, so that its
-            time continues in a straight line from there.
-    """
-
-    milliseconds: tuple[float, ...]
-    extrapolated: bool
-
-
 def decode_line(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
     """Return the decodings after the smallest prompt at batch 1, by output tokens."""
     decoded = [row for row in rows if row.component == "decode" and row.batch == 1]
@@ -203,38 +180,6 @@ def decode_line(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
     return sorted(
         (row for row in decoded if _prompt(row) == smallest), key=lambda row: row.output_tokens
     )
-
-
-def call_components(ways: Mapping[str, Sequence[ProfileRow]]) -> dict[str, CallComponents]:
-    """Return the components of typical S, R and transfer calls about the smallest image.
-
-    Args:
-        ways: Measured rows, all of one model that was run in one way, by its label.
-
-    Returns:
-        By that label and the kind of call; without what has no time to first token or no decoding.
-    """
-    found = {}
-    for label, rows in ways.items():
-        try:
-            latency = profile_latency(rows, rows[0].model)
-        except ProfilingInputError:
-            continue
-        alone = sorted((row for row in rows if row.batch == 1), key=_prompt)
-        seen = {str(row.component): row.median_ms or 0.0 for row in reversed(alone)}
-        prepared, vision = seen.get("preprocess", 0.0), seen.get("vision", 0.0)
-        prompt = next(row.input_tokens for row in alone if row.component == "ttft")
-        longest = max(row.output_tokens for row in alone if row.component == "decode")
-        for call, (reads, generates) in _CALLS.items():
-            # What is encoded beyond the prompt holds no image.
-            encoded = 1000 * latency.batch_prefill_seconds(prompt + reads, [prompt])
-            prefill = max(0.0, encoded - prepared - vision)
-            decode = 1000 * latency.seconds_per_token * generates
-            found[f"{label} {call}"] = CallComponents(
-                (prepared, vision, prefill, decode),
-                extrapolated=prompt + reads > latency.prefill[-1][0] or generates > longest,
-            )
-    return found
 
 
 def _prompt(row: ProfileRow) -> tuple[int, int]:
@@ -271,32 +216,4 @@ def _decode_plot(lines: Mapping[str, Sequence[ProfileRow]]) -> bytes:
     axes.set_xlabel("output tokens")
     axes.set_ylabel("decoding (ms)")
     axes.legend()
-    return png(figure)
-
-
-def _components_plot(bars: Mapping[str, CallComponents]) -> bytes:
-    """Stacked components of typical calls, a bar a model and kind."""
-    figure, (axes,) = new_figure(8, 0.42 * len(bars) + 2.0)
-    names = [
-        f"{shortened(name)} *" if bar.extrapolated else shortened(name)
-        for name, bar in bars.items()
-    ]
-    longest = max(sum(bar.milliseconds) for bar in bars.values())
-    unit, scale = ("seconds", 1000.0) if longest > _MANY_MILLISECONDS else ("milliseconds", 1.0)
-    left = [0.0] * len(bars)
-    for index, component in enumerate(_COMPONENTS):
-        widths = [bar.milliseconds[index] / scale for bar in bars.values()]
-        axes.barh(range(len(names)), widths, left=left, label=component)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlabel(unit)
-    title = ", ".join(
-        f"{call} generates {generates} tokens" + (f" and encodes {reads} more" if reads else "")
-        for call, (reads, generates) in _CALLS.items()
-    )
-    if any(bar.extrapolated for bar in bars.values()):
-        title += "\n* more tokens than were measured: continued from there"
-    figure.suptitle(title, fontsize=9)
-    figure.legend(loc="outside lower center", ncols=len(_COMPONENTS), fontsize=8, frameon=False)
     return png(figure)

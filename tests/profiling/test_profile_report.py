@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from langgraph_mai.profiling.profile_report import (
-    call_components,
     decode_line,
     records,
     tables,
@@ -190,29 +189,12 @@ def test_the_line_of_a_model_is_that_of_one_prompt():
     assert decode_line([ttft(128, 20.0)]) == []
 
 
-def test_a_call_beyond_what_was_measured_is_marked():
-    for prompt, output, marked in (
-        (600, 512, set()),
-        (600, 16, {"m R"}),
-        (128, 512, {"m transfer"}),
-    ):
-        rows = [ttft(128, 20.0), ttft(prompt, 40.0), decode(256, 64, 8, 80.0)]
-        rows += [decode(256, 64, output, 10.0 * output)]
-        found = call_components({"m": rows})
-        assert {name for name, call in found.items() if call.extrapolated} == marked
-        *_, prefill, decoded = found["m R"].milliseconds
-        assert decoded == pytest.approx(2560)
-        # The first token is a step of 10 ms; two measurements of one length meet between.
-        assert prefill == pytest.approx(20 if prompt == 128 else 10)
-
-
 def test_there_are_plots_of_what_was_measured_only(tmp_path):
     skipped = replace(decode(256, 64, 8, 1.0), median_ms=None, skipped="too long")
     for index, (rows, plots) in enumerate(
         [
             ([skipped], set()),
             ([decode(256, 64, 8, 16.0), skipped], {"decode.png"}),
-            ([ttft(128, 20.0), decode(256, 64, 8, 16.0)], {"decode.png", "components.png"}),
         ]
     ):
         folder = tmp_path / str(index)
