@@ -1,12 +1,11 @@
-"""Questions about scenes, and how an observer answers them in each prompt style."""
+"""Questions about scenes, each with one right answer."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from random import Random
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from .scenes import COLORS, MAX_VALUE, SHAPES, SIDE, Bar, Chart, Grid, Item, Scene
+from .scenes import COLORS, MAX_VALUE, SHAPES, SIDE, Chart, Grid, Item, Scene
 from .wordings import WORDINGS
 
 Kind = Literal[
@@ -14,15 +13,16 @@ Kind = Literal[
     "count",
     "compare",
     "choice",
-    "spatial",
     "attribute",
+    "walks",
+    "form",
     "bar_value",
     "bar_compare",
     "bar_count",
     "bar_sum",
     "bar_highest",
 ]
-GRID_KINDS: tuple[Kind, ...] = ("exist", "count", "compare", "choice", "spatial", "attribute")
+GRID_KINDS: tuple[Kind, ...] = ("exist", "count", "compare", "choice", "attribute", "walks")
 CHART_KINDS: tuple[Kind, ...] = ("bar_value", "bar_compare", "bar_count", "bar_sum", "bar_highest")
 KINDS = GRID_KINDS + CHART_KINDS
 
@@ -31,17 +31,20 @@ ANSWER_TYPES = {
     "count": "number",
     "compare": "yes_no",
     "choice": "choice",
-    "spatial": "number",
     "attribute": "short_text",
+    "walks": "list",
+    "form": "short_text",
     "bar_value": "number",
     "bar_compare": "yes_no",
     "bar_count": "number",
     "bar_sum": "number",
     "bar_highest": "short_text",
 }
-_State: TypeAlias = Bar | int | None
-ROWS = ("top", "second", "middle", "fourth", "bottom")
-SIDES = ("left", "second", "middle", "fourth", "right")
+WALK_STEPS = (4, 3, 2)
+WALKS = 3
+COLUMNS = "ABCDE"
+_MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
+"""Row and column steps on a circle (up), square (right), triangle (down) and star (left)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +53,13 @@ class Target:
 
     color: int | None = None
     shape: int | None = None
-    row: int | None = None
-    column: int | None = None
 
-    def matches(self, index: int, item: Item | None) -> bool:
-        """Whether the item in cell `index` (reading order) is meant."""
-        row, column = divmod(index, SIDE)
+    def matches(self, item: Item | None) -> bool:
+        """Return whether the item of a cell is meant."""
         return (
             item is not None
             and self.color in (None, item.color)
             and self.shape in (None, item.shape)
-            and self.row in (None, row)
-            and self.column in (None, column)
         )
 
     def named(self, plural: bool) -> str:
@@ -70,9 +68,9 @@ class Target:
         shape = "shape" if self.shape is None else SHAPES[self.shape]
         return color + shape + ("s" if plural else "")
 
-    def word(self, index: int, item: Item | None) -> str:
+    def word(self, item: Item | None) -> str:
         """What a scan writes for a cell: "-", or the attribute that the target leaves open."""
-        if item is None or not self.matches(index, item):
+        if item is None or not self.matches(item):
             return "-"
         if self.shape is None:
             return SHAPES[item.shape]
@@ -88,8 +86,10 @@ class Question:
         text: The question in words, without choices.
         choices: Texts of the options of a multiple-choice question.
         target: What a grid question is about.
-        number: Threshold of "more than N" and "higher than N".
+        number: Threshold of "more than N" and "higher than N", or steps of a walk.
         bars: Colours of the bars a chart question is about.
+        starts: Cells that walks start at.
+        fields: The fields of a form, each a name and the question that it stands for.
     """
 
     kind: Kind
@@ -98,6 +98,8 @@ class Question:
     target: Target = Target()
     number: int = 0
     bars: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    fields: tuple[tuple[str, "Question"], ...] = ()
 
     @property
     def answer_type(self) -> str:
@@ -105,19 +107,14 @@ class Question:
         return ANSWER_TYPES[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """The texts an observer writes in the prompt styles S, E and R."""
-
-    direct: str
-    explain: str
-    reason: str
-
-
 def ask(scene: Scene, kind: Kind, rng: Random) -> Question | None:
     """A random question of one kind with one right answer, or None if the scene has none."""
+    if kind == "form":
+        return _ask_form(scene, rng)
     if isinstance(scene, Chart) != (kind in CHART_KINDS):
         return None
+    if kind == "walks":
+        return _ask_walks(scene, rng) if isinstance(scene, Grid) else None
     for _ in range(30):
         question = (
             _ask_chart(scene, kind, rng)
@@ -129,64 +126,14 @@ def ask(scene: Scene, kind: Kind, rng: Random) -> Question | None:
     return None
 
 
-def solve(
-    scene: Scene, question: Question, rng: Random | None = None, slip: float = 0.0
-) -> Solution:
-    """What an observer who sees `scene` answers.
-
-    Args:
-        scene: The scene as seen, which may differ from the true one.
-        question: The question, asked about the true scene.
-        rng: Decides the slips; only needed with `slip`.
-        slip: Chance, a line of reasoning, that a running count goes wrong by one.
-    """
-    slips = _Slips(rng, slip)
-    if isinstance(scene, Chart):
-        return _solve_chart(scene, question, slips)
-    return _solve_grid(scene, question, slips)
-
-
-def misread(scene: Scene, chance: float, rng: Random) -> Scene:
-    """The scene as a careless observer sees it: each cell or bar is misread with `chance`."""
-    if isinstance(scene, Grid):
-        return Grid(
-            tuple(_misread_item(c, rng) if rng.random() < chance else c for c in scene.cells)
-        )
-    return Chart(
-        tuple(
-            _misread_bar(bar, rng) if bar is not None and rng.random() < chance * 3 else bar
-            for bar in scene.columns
-        )
-    )
-
-
-def _misread_item(item: Item | None, rng: Random) -> Item | None:
-    if item is None:
-        return Item(rng.randrange(len(COLORS)), rng.randrange(len(SHAPES)))
-    kind = rng.random()
-    if kind < 0.5:
-        return Item(item.color, (item.shape + rng.randrange(1, len(SHAPES))) % len(SHAPES))
-    if kind < 0.85:
-        return Item((item.color + rng.randrange(1, len(COLORS))) % len(COLORS), item.shape)
-    return None
-
-
-def _misread_bar(bar: Bar, rng: Random) -> Bar:
-    step = rng.choice((-1, 1))
-    return Bar(bar.color, bar.value + step if 1 <= bar.value + step <= MAX_VALUE else bar.value)
-
-
 def _ask_grid(grid: Grid, kind: Kind, rng: Random) -> Question | None:
     target = _sample_target(grid, kind, rng)
-    count = sum(target.matches(index, item) for index, item in enumerate(grid.cells))
+    count = sum(map(target.matches, grid.cells))
     fields: dict[str, str] = {"one": target.named(False), "many": target.named(True)}
     choices: tuple[str, ...] = ()
     number = 0
     name: str = kind
-    if kind == "spatial":
-        name = "spatial_row" if target.row is not None else "spatial_column"
-        fields["where"] = ROWS[target.row] if target.row is not None else SIDES[target.column or 0]
-    elif kind == "attribute" or (kind == "choice" and rng.random() < 0.4):
+    if kind == "attribute" or (kind == "choice" and rng.random() < 0.4):
         if count != 1 or (target.color is None) == (target.shape is None):
             return None
         name = "attribute_color" if target.color is None else "attribute_shape"
@@ -201,10 +148,76 @@ def _ask_grid(grid: Grid, kind: Kind, rng: Random) -> Question | None:
         if count == 0 or not 1 <= number <= 12:
             return None
         fields["number"] = str(number)
-    if kind in ("count", "spatial") and count == 0 and rng.random() < 0.7:
+    if kind == "count" and count == 0 and rng.random() < 0.7:
         return None
     text = rng.choice(WORDINGS[name]).format(**fields)
     return Question(kind, text, choices, target, number)
+
+
+def _ask_walks(grid: Grid, rng: Random) -> Question | None:
+    """Ask where walks end that are as long as the grid allows."""
+    paths = [walk(grid, cell, max(WALK_STEPS)) for cell in range(SIDE * SIDE)]
+    for steps in WALK_STEPS:
+        walks = [path[: steps + 1] for path in paths if len(path) > steps]
+        if len({path[-1] for path in walks}) >= WALKS:
+            break
+    else:
+        return None
+    starts: list[int] = []
+    ends: set[int] = set()
+    for path in rng.sample(walks, len(walks)):
+        if path[-1] not in ends and len(starts) < WALKS:
+            starts.append(path[0])
+            ends.add(path[-1])
+    names = dict(zip(("first", "second", "third"), map(cell_name, starts), strict=True))
+    text = rng.choice(WORDINGS["walks"]).format(number=steps, **names)
+    return Question("walks", text, number=steps, starts=tuple(starts))
+
+
+def _ask_form(scene: Scene, rng: Random) -> Question | None:
+    """Ask for two to five things at once, each by the name of its field."""
+    kinds: tuple[Kind, ...] = ("count", "count", "count", "attribute")
+    if isinstance(scene, Chart):
+        kinds = ("bar_value", "bar_value", "bar_value", "bar_highest")
+    fields: dict[str, Question] = {}
+    for _ in range(rng.randint(2, 6)):
+        question = ask(scene, rng.choice(kinds), rng)
+        if question is not None and len(fields) < 5:
+            fields[_field_name(question)] = question
+    text = rng.choice(WORDINGS["form"])
+    return Question("form", text, fields=tuple(fields.items())) if len(fields) > 1 else None
+
+
+def _field_name(question: Question) -> str:
+    if question.kind == "bar_value":
+        return f"{COLORS[question.bars[0]]}_bar"
+    if question.kind == "bar_highest":
+        return "highest_bar"
+    if question.kind == "count":
+        return question.target.named(True).replace(" ", "_")
+    left_open = "color" if question.target.color is None else "form"
+    return f"{question.target.named(False).replace(' shape', '')}_{left_open}"
+
+
+def walk(grid: Grid, start: int, steps: int) -> list[int]:
+    """Return the cells of a walk, fewer than asked where it leaves the grid or finds no shape."""
+    path = [start] if grid.cells[start] is not None else []
+    while path and len(path) <= steps:
+        item = grid.cells[path[-1]]
+        assert item is not None
+        row, column = divmod(path[-1], SIDE)
+        row, column = row + _MOVES[item.shape][0], column + _MOVES[item.shape][1]
+        cell = row * SIDE + column
+        inside = 0 <= row < SIDE and 0 <= column < SIDE
+        if not inside or cell in path or grid.cells[cell] is None:
+            break
+        path.append(cell)
+    return path
+
+
+def cell_name(cell: int) -> str:
+    """Return the name of a cell by its number in reading order: "A1" is the top left one."""
+    return f"{COLUMNS[cell % SIDE]}{cell // SIDE + 1}"
 
 
 def _sample_target(grid: Grid, kind: Kind, rng: Random) -> Target:
@@ -212,14 +225,11 @@ def _sample_target(grid: Grid, kind: Kind, rng: Random) -> Target:
     if kind == "exist":
         return _exist_target(grid, rng)
     form = rng.random()
-    place: dict[str, int] = {}
-    if kind == "spatial":
-        place = {rng.choice(("row", "column")): rng.randrange(SIDE)}
     if form < 0.4:
-        return Target(color=color, **place)
+        return Target(color=color)
     if form < 0.8:
-        return Target(shape=shape, **place)
-    return Target(color=color, shape=shape, **place)
+        return Target(shape=shape)
+    return Target(color=color, shape=shape)
 
 
 def _exist_target(grid: Grid, rng: Random) -> Target:
@@ -242,7 +252,7 @@ def _count_choices(count: int, rng: Random) -> tuple[str, ...]:
 
 def _attribute_choices(grid: Grid, target: Target, rng: Random) -> tuple[str, ...]:
     names = COLORS if target.color is None else SHAPES
-    right = next(word for i, item in enumerate(grid.cells) if (word := target.word(i, item)) != "-")
+    right = next(word for item in grid.cells if (word := target.word(item)) != "-")
     options = [right, *rng.sample([name for name in names if name != right], 2)]
     rng.shuffle(options)
     return tuple(options)
@@ -269,112 +279,3 @@ def _ask_chart(chart: Chart, kind: Kind, rng: Random) -> Question | None:
     fields = {"first": COLORS[first.color], "second": COLORS[second.color], "number": str(number)}
     text = rng.choice(WORDINGS[kind]).format(**fields)
     return Question(kind, text, (), Target(), number, asked)
-
-
-class _Slips:
-    """Adds one to a running count, or takes one away, now and then."""
-
-    def __init__(self, rng: Random | None, chance: float) -> None:
-        self._rng, self._chance = rng, chance
-
-    def apply(self, count: int) -> int:
-        if self._rng is None or self._rng.random() >= self._chance:
-            return count
-        return max(0, count + self._rng.choice((-1, 1)))
-
-
-def _solve_grid(grid: Grid, question: Question, slips: _Slips) -> Solution:
-    target = question.target
-    named = question.kind == "attribute" or (
-        question.kind == "choice" and not question.choices[0].isdigit()
-    )
-    total, seen = 0, "-"
-    lines, row_totals = [], []
-    for row in range(SIDE):
-        indices = range(row * SIDE, (row + 1) * SIDE)
-        words = [target.word(index, grid.cells[index]) for index in indices]
-        found = [word for word in words if word != "-"]
-        total = slips.apply(total + len(found))
-        seen = found[-1] if found else seen
-        row_totals.append((found[-1] if found else "-") if named else str(len(found)))
-        lines.append(f"row {row + 1} {' '.join(words)} = {seen if named else total}")
-    running = seen if named else str(total)
-    answer = _grid_answer(question, total, running)
-    return Solution(
-        answer,
-        f"rows {' '.join(row_totals)}\nAnswer: {answer}",
-        "\n".join(lines) + f"\nAnswer: {answer}",
-    )
-
-
-def _grid_answer(question: Question, total: int, running: str) -> str:
-    if question.kind == "exist":
-        return "yes" if total else "no"
-    if question.kind == "compare":
-        return "yes" if total > question.number else "no"
-    if question.kind == "choice":
-        return "ABC"[_nearest(question.choices, running)]
-    return running
-
-
-def _nearest(choices: tuple[str, ...], running: str) -> int:
-    if running in choices:
-        return choices.index(running)
-    if running.isdigit() and choices[0].isdigit():
-        return min(range(len(choices)), key=lambda k: abs(int(choices[k]) - int(running)))
-    return 0
-
-
-def _solve_chart(chart: Chart, question: Question, slips: _Slips) -> Solution:
-    step = _CHART_STEPS[question.kind]
-    state: _State = None
-    lines = []
-    for bar in chart.bars:
-        state = step(state, bar, question)
-        if isinstance(state, int):
-            state = slips.apply(state)
-        lines.append(f"{COLORS[bar.color]} bar {bar.value} = {_shown(state, question)}")
-    answer = _shown(state, question)
-    if question.kind == "bar_compare":
-        answer = "yes" if isinstance(state, Bar) and state.color == question.bars[0] else "no"
-    elif answer == "-":
-        answer = "0"
-    values = " ".join(f"{COLORS[bar.color]} {bar.value}" for bar in chart.bars)
-    return Solution(answer, f"{values}\nAnswer: {answer}", "\n".join(lines) + f"\nAnswer: {answer}")
-
-
-def _shown(state: _State, question: Question) -> str:
-    if state is None:
-        return "-"
-    if isinstance(state, int):
-        return str(state)
-    return str(state.value) if question.kind == "bar_value" else COLORS[state.color]
-
-
-def _keep_asked(state: _State, bar: Bar, question: Question) -> _State:
-    return bar if bar.color in question.bars else state
-
-
-def _keep_higher(state: _State, bar: Bar, question: Question) -> _State:
-    if question.bars and bar.color not in question.bars:
-        return state
-    return bar if not isinstance(state, Bar) or bar.value > state.value else state
-
-
-def _count_higher(state: _State, bar: Bar, question: Question) -> _State:
-    return (state if isinstance(state, int) else 0) + (bar.value > question.number)
-
-
-def _add_asked(state: _State, bar: Bar, question: Question) -> _State:
-    return (state if isinstance(state, int) else 0) + (
-        bar.value if bar.color in question.bars else 0
-    )
-
-
-_CHART_STEPS: dict[str, Callable[[_State, Bar, Question], _State]] = {
-    "bar_value": _keep_asked,
-    "bar_compare": _keep_higher,
-    "bar_highest": _keep_higher,
-    "bar_count": _count_higher,
-    "bar_sum": _add_asked,
-}

@@ -60,16 +60,19 @@ class Chart:
 Scene: TypeAlias = Grid | Chart
 
 
-def sample_scene(rng: Random, chart_share: float = 0.4) -> Scene:
-    """A random scene: a chart with the given probability, else a grid."""
-    return sample_chart(rng) if rng.random() < chart_share else sample_grid(rng)
+def sample_scene(rng: Random) -> Scene:
+    """A random scene: a chart one time in five, else a grid, every other one dense."""
+    return sample_chart(rng) if rng.random() < 0.2 else sample_grid(rng, dense=rng.random() < 0.5)
 
 
-def sample_grid(rng: Random) -> Grid:
-    """A grid with 30% to 80% of its cells filled and uneven shares of colours and shapes."""
-    fill = rng.uniform(0.3, 0.8)
+def sample_grid(rng: Random, dense: bool = False) -> Grid:
+    """A grid with 30% to 80% of its cells filled and uneven shares of colours and shapes.
+
+    A `dense` one, on which one can walk from shape to shape, has 60% to 100% and evener shapes.
+    """
+    fill = rng.uniform(0.6, 1) if dense else rng.uniform(0.3, 0.8)
     color_weights = [rng.gammavariate(1.2, 1) for _ in COLORS]
-    shape_weights = [rng.gammavariate(1.2, 1) for _ in SHAPES]
+    shape_weights = [rng.gammavariate(4 if dense else 1.2, 1) for _ in SHAPES]
     colors = rng.choices(range(len(COLORS)), color_weights, k=SIDE * SIDE)
     shapes = rng.choices(range(len(SHAPES)), shape_weights, k=SIDE * SIDE)
     return Grid(

@@ -1,7 +1,7 @@
 """How the questions of the picture world are worded: at least ten wordings a kind.
 
 Fields: {one} and {many} name what is asked about ("red star", "red stars"), {number} a threshold,
-{where} a row or column, {first} and {second} the colours of two bars.
+{first}, {second} and {third} the colours of bars or the names of cells.
 """
 
 WORDINGS: dict[str, tuple[str, ...]] = {
@@ -41,29 +41,29 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Are more than {number} {many} in the image?",
         "Is it true that there are more than {number} {many}?",
     ),
-    "spatial_row": (
-        "How many {many} are in the {where} row?",
-        "How many {many} are there in the {where} row?",
-        "How many {many} do you see in the {where} row?",
-        "How many {many} can you see in the {where} row?",
-        "How many {many} does the {where} row have?",
-        "In the {where} row, how many {many} are there?",
-        "What is the number of {many} in the {where} row?",
-        "Count the {many} in the {where} row.",
-        "Count all {many} in the {where} row.",
-        "Look at the {where} row. How many {many} are there?",
+    "walks": (
+        "Walk {number} steps from {first}, {second} and {third}. Where do you stop?",
+        "Walk {number} steps from {first}, {second} and {third}. Where are you?",
+        "Start at {first}, {second} and {third} and walk {number} steps. Where do you stop?",
+        "Start at {first}, {second} and {third} and walk {number} steps. Where are you?",
+        "From {first}, {second} and {third}, walk {number} steps. Where do you stop?",
+        "From {first}, {second} and {third}, where are you {number} steps on?",
+        "Where do {number} steps from {first}, {second} and {third} end?",
+        "Where are you {number} steps from {first}, {second} and {third}?",
+        "Name the cells that {number} steps from {first}, {second} and {third} end in.",
+        "Tell me the cells where you stop {number} steps from {first}, {second} and {third}.",
     ),
-    "spatial_column": (
-        "How many {many} are in the {where} column?",
-        "How many {many} are there in the {where} column?",
-        "How many {many} do you see in the {where} column?",
-        "How many {many} can you see in the {where} column?",
-        "How many {many} does the {where} column have?",
-        "In the {where} column, how many {many} are there?",
-        "What is the number of {many} in the {where} column?",
-        "Count the {many} in the {where} column.",
-        "Count all {many} in the {where} column.",
-        "Look at the {where} column. How many {many} are there?",
+    "form": (
+        "Fill in the form.",
+        "Fill in the form about the picture.",
+        "What does the picture show?",
+        "What does the image show?",
+        "Describe the picture.",
+        "Describe the image.",
+        "Read the picture.",
+        "Read the image.",
+        "Tell me what you see.",
+        "What do you see?",
     ),
     "attribute_color": (
         "What color is the {one}?",

@@ -1,6 +1,6 @@
 """Batches of rows: a row is one image with several prompts that do not see each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from ..questions import Kind
 from ..scenes import SIDE, Chart
 from .checkpoint import build_tokenizer
 from .examples import Example, Tutor
 from .forward import IMAGE_START, IMAGE_TOKENS, PREFIX_TOKENS, prefix_positions
 
 CHART_EXTRA = 2
+HARD_DIRECT = 0.2
+"""Loss weight of direct answers that one pass cannot find; more of it keeps the rest back."""
 _IGNORED = -100
 _FIRST_TEXT_POSITION = IMAGE_START + SIDE + 1
 
@@ -26,13 +29,16 @@ class Mix:
         direct: Number of prompts in the direct style; charts, whose reasonings are short, get
             CHART_EXTRA more, so that all rows are about equally long.
         long: Weights of the lessons that the row's one long prompt is drawn from.
+        kinds: Weights of the kinds of questions. Forms, whose texts are the widest, come in batches
+            of their own.
         direct_weight: Loss weight of all direct answers against the rest.
         transfer_weight: Loss weight of a transferred answer against a reasoning.
         correction_weight: Loss weight of correcting a quoted reasoning word by word.
     """
 
     direct: int
-    long: dict[str, float]
+    long: Mapping[str, float]
+    kinds: Mapping[Kind, float]
     direct_weight: float = 1.0
     transfer_weight: float = 3.0
     correction_weight: float = 0.5
@@ -86,17 +92,20 @@ class Batches(Dataset[Batch]):
         """Return the batch of a step."""
         rng = Random(self._seed * 1_000_003 + step)
         mix = next(mix for first, mix in reversed(self._mixes) if step >= first)
-        return self._packer.pack([self._row(mix, rng) for _ in range(self._rows)], mix)
+        drawn = rng.choices(list(mix.kinds), list(mix.kinds.values()))[0]
+        kinds = {
+            kind: weight
+            for kind, weight in mix.kinds.items()
+            if (kind == "form") == (drawn == "form")
+        }
+        return self._packer.pack([self._row(mix, kinds, rng) for _ in range(self._rows)], mix)
 
-    def _row(self, mix: Mix, rng: Random) -> tuple[int, list[Example]]:
-        index = self._tutor.image(rng)
+    def _row(self, mix: Mix, kinds: Mapping[Kind, float], rng: Random) -> tuple[int, list[Example]]:
         lesson = rng.choices(list(mix.long), list(mix.long.values()))[0]
-        index, long = self._tutor.long(index, lesson, rng)
-        extra = CHART_EXTRA if isinstance(self._tutor.scene(index), Chart) else 0
-        return index, [
-            *(self._tutor.styled(index, "direct", rng) for _ in range(mix.direct + extra)),
-            long,
-        ]
+        index, long = self._tutor.long(lesson, kinds, rng)
+        extra = CHART_EXTRA if mix.direct and isinstance(self._tutor.scene(index), Chart) else 0
+        direct = [self._tutor.direct(index, kinds, rng) for _ in range(mix.direct + extra)]
+        return index, [*direct, long]
 
 
 class Packer:
@@ -161,6 +170,8 @@ class Packer:
         prompt = self._ids(example.prompt + "<|im_end|>\n<|im_start|>assistant\n")
         answer = self._ids(example.answer + "<|im_end|>")
         scale = mix.transfer_weight if example.lesson == "transfer" else 1.0
+        if example.lesson == "direct" and example.kind == "walks":
+            scale = HARD_DIRECT
         nothing = (_IGNORED, 0.0, -1)
         labels = [nothing] * (len(prompt) - 1)
         if example.quoted and mix.correction_weight:

@@ -20,7 +20,6 @@ from transformers import (
 )
 
 from ...configs import load_prompts
-from ..questions import ROWS, SIDES
 from ..scenes import COLORS, SHAPES
 from ..wordings import WORDINGS
 
@@ -49,9 +48,9 @@ def world_words() -> list[str]:
         style.instruction
         for style in (prompts.direct, prompts.explain, prompts.reason, prompts.transfer)
     ]
-    texts += [*COLORS, *SHAPES, *(shape + "s" for shape in SHAPES), *ROWS, *SIDES]
+    texts += [*COLORS, *SHAPES, *(shape + "s" for shape in SHAPES)]
     texts += [
-        "shape shapes row rows bar bars yes no Answer",
+        "shape shapes row rows bar bars yes no Answer with JSON number string color form",
         "system user assistant",
     ]
     plain = re.sub(r"\{\w+\}", " ", " ".join(texts))
@@ -164,7 +163,9 @@ def _pieces() -> Iterator[str]:
     for number in range(HIGHEST_NUMBER + 1):
         yield str(number)
         yield f" {number}"
-    yield from (" -", " =", " .", " ,", " ?", " :")
+    yield "JSON"
+    yield " JSON"
+    yield from (" -", " =", " .", " ,", " ?", " :", ' "', " {")
 
 
 def _byte_characters() -> dict[int, str]:

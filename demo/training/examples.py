@@ -1,17 +1,26 @@
 """Training examples: prompts built by the graph's own code, and what a model should write."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, NamedTuple
 
+from ...answers.schemas import Schema
 from ...configs import PromptsConfig, load_prompts
-from ...nodes.prompts import Style, question_text, style_instruction, transfer_instruction
-from ..questions import CHART_KINDS, GRID_KINDS, Question, ask, misread, solve
+from ...nodes.prompts import (
+    Style,
+    question_text,
+    schema_instruction,
+    style_instruction,
+    transfer_instruction,
+)
+from ..questions import CHART_KINDS, Kind, Question, ask
 from ..scenes import COLORS, SHAPES, SIDE, Chart, Scene
+from ..solutions import misread, solve
 
 _REAL_SHARE = 0.8
 """Share of real reasonings among the transfers, where there are any."""
+_FIELD_TYPES = {"number": "number", "short_text": "string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,6 @@ class Tutor:
         scenes: Sequence[Scene],
         wrong_share: float = 0.4,
         reasonings: Sequence[Reasoning] = (),
-        chart_share: float = 0.4,
-        kind_weights: Mapping[str, float] | None = None,
     ) -> None:
         """Sort the scenes and reasonings.
 
@@ -63,14 +70,10 @@ class Tutor:
             scenes: What the images show.
             wrong_share: Share of wrong reasonings among the transfers.
             reasonings: Real reasonings of the small model; without them all are made up.
-            chart_share: Share of charts among the images.
-            kind_weights: How often kinds of questions about grids are asked; others count 1.
         """
         self._scenes = scenes
-        self._chart_share = chart_share
         self._charts = [k for k, scene in enumerate(scenes) if isinstance(scene, Chart)]
         self._grids = [k for k, scene in enumerate(scenes) if not isinstance(scene, Chart)]
-        self._grid_weights = [(kind_weights or {}).get(kind, 1.0) for kind in GRID_KINDS]
         self._wrong_share = wrong_share
         self._prompts = load_prompts("demo")
         self._real = {
@@ -78,47 +81,50 @@ class Tutor:
             for wrong in (False, True)
         }
 
-    def image(self, rng: Random) -> int:
-        """Return the index of a random image."""
-        return rng.choice(self._charts if rng.random() < self._chart_share else self._grids)
-
     def scene(self, index: int) -> Scene:
         """Return the scene of image `index`."""
         return self._scenes[index]
 
-    def long(self, index: int, lesson: str, rng: Random) -> tuple[int, Example]:
+    def pick(self, kinds: Mapping[Kind, float], rng: Random) -> tuple[int, Question]:
+        """Return a question, its kind drawn by weight, and the index of an image to ask it about.
+
+        It is to be reasoned about: of a form, only fields on which two models may differ are left.
+        """
+        kind = rng.choices(list(kinds), list(kinds.values()))[0]
+        charted = kind in CHART_KINDS or (kind == "form" and rng.random() < 0.2)
+        while True:
+            index = rng.choice(self._charts if charted else self._grids)
+            if question := ask(self._scenes[index], kind, rng):
+                return index, replace(question, fields=question.fields[: rng.randint(1, 2)])
+
+    def long(self, lesson: str, kinds: Mapping[Kind, float], rng: Random) -> tuple[int, Example]:
         """Return an example of a lesson with a long text, and the index of its image.
 
         Args:
-            index: The image, unless the lesson is a transfer of a real reasoning.
             lesson: "reason", "explain", "list" or "transfer".
+            kinds: How often each kind of question is asked.
             rng: Decides the question.
         """
-        match lesson:
-            case "transfer":
-                return self._transfer(index, rng)
-            case "list":
-                return index, self._listing(index, rng)
-        return index, self.styled(index, "reason" if lesson == "reason" else "explain", rng)
+        if lesson == "transfer":
+            return self._transfer(kinds, rng)
+        index, question = self.pick(kinds, rng)
+        if lesson == "list":
+            return index, self._listing(index, rng)
+        style: Style = "reason" if lesson == "reason" else "explain"
+        return index, self._styled(index, question, style, rng)
 
-    def styled(self, index: int, style: Style, rng: Random) -> Example:
-        """Return a random question about an image in one prompt style."""
-        question = self.question(index, rng)
+    def direct(self, index: int, kinds: Mapping[Kind, float], rng: Random) -> Example:
+        """Return a random question about an image, to be answered at once."""
+        question = None
+        while question is None:
+            kind = rng.choices(list(kinds), list(kinds.values()))[0]
+            question = ask(self._scenes[index], kind, rng)
+        return self._styled(index, question, "direct", rng)
+
+    def _styled(self, index: int, question: Question, style: Style, rng: Random) -> Example:
         answer = getattr(solve(self._scenes[index], question), style)
         prompt = styled_prompt(self._prompts, question, style, rng)
         return Example(style, question.kind, prompt, answer)
-
-    def question(self, index: int, rng: Random) -> Question:
-        """Return a random question about an image."""
-        scene = self._scenes[index]
-        question = None
-        while question is None:
-            if isinstance(scene, Chart):
-                kind = rng.choice(CHART_KINDS)
-            else:
-                kind = rng.choices(GRID_KINDS, self._grid_weights)[0]
-            question = ask(scene, kind, rng)
-        return question
 
     def _listing(self, index: int, rng: Random) -> Example:
         """List everything on an image: what reasoning is built on."""
@@ -139,13 +145,13 @@ class Tutor:
         prompt = styled_prompt(self._prompts, question, "reason", rng)
         return Example("list", "list", prompt, "\n".join(lines))
 
-    def _transfer(self, index: int, rng: Random) -> tuple[int, Example]:
+    def _transfer(self, kinds: Mapping[Kind, float], rng: Random) -> tuple[int, Example]:
         """Ask a question with somebody's reasoning."""
         wrong = rng.random() < self._wrong_share
         if self._real[wrong] and rng.random() < _REAL_SHARE:
             index, question, text, _ = rng.choice(self._real[wrong])
         else:
-            question = self.question(index, rng)
+            index, question = self.pick(kinds, rng)
             text = self._made_up(index, question, wrong, rng)
         truth = solve(self._scenes[index], question)
         prompt = transfer_prompt(self._prompts, question, text, rng)
@@ -190,6 +196,10 @@ def _prompt(
     prompts: PromptsConfig, question: Question, instruction: str, rng: Random | None
 ) -> str:
     shared = question_text(prompts, _as_typed(question.text, rng), question.choices)
+    if question.fields:
+        types = {name: {"type": _FIELD_TYPES[field.answer_type]} for name, field in question.fields}
+        form = {"type": "object", "properties": types, "required": list(types)}
+        instruction += schema_instruction(Schema.read(form).forms())
     return shared + instruction
 
 

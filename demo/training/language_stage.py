@@ -3,7 +3,7 @@
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +32,6 @@ class LanguagePlan(NamedTuple):
         mixes: What the rows hold, each mix with the step from which it holds.
         rows: Images a step.
         wrong_share: Share of wrong reasonings among the transfers.
-        chart_share: Share of charts among the images.
-        kind_weights: How often kinds of questions about grids are asked; others count 1.
         peak_rate: Learning rate after the warm-up of 100 steps.
         last_share: Share of the peak rate that the rate falls to, by a cosine.
         save_every: Steps between two saves of the state that a later run resumes from.
@@ -45,9 +43,7 @@ class LanguagePlan(NamedTuple):
     mixes: Sequence[tuple[int, Mix]]
     rows: int = 32
     wrong_share: float = 0.4
-    chart_share: float = 0.4
-    kind_weights: Mapping[str, float] = {}
-    peak_rate: float = 2e-3
+    peak_rate: float = 1.4e-3
     last_share: float = 0.02
     save_every: int = 400
     compiled: bool = True
@@ -81,7 +77,7 @@ def train_language(
     """
     image, deep = cache_features(model.model.visual, images)
     learner = _Learner(model.train(), plan)
-    tutor = Tutor(scenes, plan.wrong_share, reasonings, plan.chart_share, plan.kind_weights)
+    tutor = Tutor(scenes, plan.wrong_share, reasonings)
     state_file = out.with_suffix(".state.pt")
     first = learner.restore(state_file) if state_file.exists() else 0
     loader: DataLoader[Batch] = DataLoader(

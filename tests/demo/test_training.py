@@ -1,5 +1,6 @@
 """The training: its fast forward passes are the models' own, and it can be stopped and resumed."""
 
+import re
 from collections import Counter
 from random import Random
 
@@ -25,7 +26,8 @@ from langgraph_mai.demo.training.language_stage import LanguagePlan, train_langu
 from langgraph_mai.demo.training.stages import Plan, image_pool, train
 from langgraph_mai.demo.training.vision_stage import LABELS, VisionPlan, cell_labels
 
-MIX = Mix(2, {"reason": 0.4, "explain": 0.1, "list": 0.1, "transfer": 0.4})
+ALL = dict.fromkeys((*KINDS, "form"), 1.0)
+MIX = Mix(2, {"reason": 0.4, "explain": 0.1, "list": 0.1, "transfer": 0.4}, ALL)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +49,8 @@ def test_any_text_survives_the_tokenizer_and_the_worlds_own_is_whole_words(pool)
     tokenizer, rng, tutor = build_tokenizer(), Random(1), Tutor(pool[0], 0.5)
     for text in ("How many red stars?\n", "row 1 - yes = 12", "Größe 图 57 \t end", "  "):
         assert tokenizer.decode(tokenizer(text).input_ids) == text
-    for index in range(60):
-        example = tutor.styled(index, "reason", rng)
+    for _ in range(60):
+        _, example = tutor.long("reason", dict.fromkeys(KINDS, 1.0), rng)
         letters = [token for token in tokenizer.tokenize(example.prompt) if token.islower()]
         assert all(len(token.strip("Ġ")) > 1 for token in letters)
 
@@ -57,9 +59,9 @@ def test_the_packed_forward_is_the_models_own(pool, model):
     scenes, images = pool
     processor, tutor, rng = build_processor(), Tutor(scenes, 0.5), Random(5)
     rows = []
-    for index in range(3):
-        moved, transfer = tutor.long(index, "transfer", rng)
-        rows.append((moved, [tutor.styled(moved, "direct", rng), transfer]))
+    for _ in range(3):
+        index, transfer = tutor.long("transfer", ALL, rng)
+        rows.append((index, [tutor.direct(index, ALL, rng), transfer]))
     batch = Packer().pack(rows, MIX)
     shown = images[batch.images.numpy()]
     with torch.no_grad():
@@ -103,7 +105,7 @@ def test_labels_follow_the_scene():
 
 
 def test_a_batch_follows_from_its_step_and_weighs_as_asked(pool):
-    mixes = ((0, MIX), (3, Mix(1, {"transfer": 1.0}, direct_weight=0.25)))
+    mixes = ((0, MIX), (3, Mix(1, {"transfer": 1.0}, ALL, direct_weight=0.25)))
     first, second = (Batches(Tutor(pool[0], 0.4), 4, 7, mixes)[3] for _ in range(2))
     assert torch.equal(first.ids, second.ids)
     assert torch.equal(first.labels, second.labels)
@@ -115,27 +117,34 @@ def test_a_batch_follows_from_its_step_and_weighs_as_asked(pool):
 
 def test_transfers_hold_real_reasonings_and_as_many_wrong_ones_as_asked(pool):
     rng, plain, real = Random(1), Tutor(pool[0], 0.5), []
-    for index in range(60):
-        _, example = plain.long(index, "transfer", rng)
+    for _ in range(60):
+        _, example = plain.long("transfer", ALL, rng)
         assert load_prompts("demo").direct.instruction not in example.prompt
         assert example.quoted in example.prompt
-        assert example.kind in KINDS
-        question = plain.question(index, rng)
+        assert example.kind in ALL
+        index, question = plain.pick(ALL, rng)
         real.append(Reasoning(index, question, "I saw it.\nAnswer: 99", wrong=True))
         real.append(Reasoning(index, question, "I saw it all.", wrong=False))
     tutor = Tutor(pool[0], 0.5, real)
-    quoted = Counter(tutor.long(0, "transfer", rng)[1].quoted for _ in range(300))
+    quoted = Counter(tutor.long("transfer", ALL, rng)[1].quoted for _ in range(300))
     assert 90 < quoted["I saw it.\nAnswer: 99"] < 150
     assert 90 < quoted["I saw it all."] < 150
 
 
-def test_hard_kinds_and_charts_come_as_often_as_asked(pool):
-    rng = Random(1)
-    weights = dict.fromkeys(("count", "compare", "choice", "spatial"), 3.0)
-    tutor = Tutor(pool[0], chart_share=0.1, kind_weights=weights)
-    kinds = Counter(tutor.styled(tutor.image(rng), "direct", rng).kind for _ in range(600))
-    assert 30 < sum(count for kind, count in kinds.items() if kind.startswith("bar")) < 90
-    assert sum(kinds[kind] for kind in weights) > 3 * (kinds["exist"] + kinds["attribute"])
+def test_kinds_come_as_often_as_asked_and_forms_in_batches_of_their_own(pool):
+    kinds = {"walks": 3.0, "count": 1.0, "bar_sum": 1.0, "form": 1.0}
+    batches = Batches(Tutor(pool[0]), 8, 7, ((0, Mix(0, {"reason": 1.0}, kinds)),))
+    drawn = [[name.split()[1] for name in batches[step].names] for step in range(60)]
+    assert all("form" not in names or set(names) == {"form"} for names in drawn)
+    shares = Counter(name for names in drawn for name in names)
+    for kind, weight in kinds.items():
+        assert shares[kind] / 480 == pytest.approx(weight / 6, abs=0.15)
+
+
+def test_a_form_is_asked_for_by_the_line_of_the_graph(pool):
+    tutor, rng = Tutor(pool[0]), Random(3)
+    _, example = tutor.long("reason", {"form": 1.0}, rng)
+    assert re.search(r'Answer with JSON: \{"\w+": (number|string)', example.prompt)
 
 
 def plan(steps, **changes):

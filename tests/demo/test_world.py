@@ -1,5 +1,6 @@
 """The picture world: what is drawn, asked and answered."""
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -9,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_mai.answers import parse
-from langgraph_mai.demo.held_out import held_out
+from langgraph_mai.demo.held_out import ASKED, held_out
 from langgraph_mai.demo.questions import (
     ANSWER_TYPES,
     CHART_KINDS,
     GRID_KINDS,
     KINDS,
     ask,
-    misread,
-    solve,
 )
 from langgraph_mai.demo.scenes import (
     COLORS,
@@ -29,6 +28,8 @@ from langgraph_mai.demo.scenes import (
     sample_chart,
     sample_grid,
 )
+from langgraph_mai.demo.solutions import misread, solve
+from langgraph_mai.demo.training.examples import final
 from langgraph_mai.demo.wordings import WORDINGS
 
 seeds = st.integers(0, 2**32)
@@ -38,7 +39,8 @@ def asked(kind, seed):
     rng = Random(seed)
     question = None
     while question is None:
-        scene = sample_chart(rng) if kind in CHART_KINDS else sample_grid(rng)
+        charted = kind in CHART_KINDS or (kind == "form" and seed % 2)
+        scene = sample_chart(rng) if charted else sample_grid(rng, dense=kind == "walks")
         question = ask(scene, kind, rng)
     return scene, question
 
@@ -56,26 +58,35 @@ def true_answer(scene, question):
             "bar_sum": lambda: str(sum(values[color] for color in question.bars)),
             "bar_highest": lambda: COLORS[max(values, key=values.__getitem__)],
         }[question.kind]()
+    if question.kind == "walks":
+        return ", ".join(end_of_walk(scene, start, question.number) for start in question.starts)
     target = question.target
     meant = [
         item
-        for index, item in enumerate(scene.cells)
+        for item in scene.cells
         if item
         and (target.color is None or item.color == target.color)
         and (target.shape is None or item.shape == target.shape)
-        and (target.row is None or index // SIDE == target.row)
-        and (target.column is None or index % SIDE == target.column)
     ]
     if question.kind == "exist":
         return "yes" if meant else "no"
     if question.kind == "compare":
         return "yes" if len(meant) > question.number else "no"
-    if question.kind in ("count", "spatial"):
+    if question.kind == "count":
         return str(len(meant))
     if question.kind == "choice" and question.choices[0].isdigit():
         return "ABC"[question.choices.index(str(len(meant)))]
     name = COLORS[meant[0].color] if target.color is None else SHAPES[meant[0].shape]
     return "ABC"[question.choices.index(name)] if question.kind == "choice" else name
+
+
+def end_of_walk(grid, start, steps):
+    """The cell's name, by complex numbers: a circle leads up, a square right, and so on."""
+    place = complex(start % SIDE, start // SIDE)
+    for _ in range(steps):
+        item = grid.cells[int(place.imag) * SIDE + int(place.real)]
+        place += (-1j, 1, 1j, -1)[item.shape]
+    return f"{'ABCDE'[int(place.real)]}{int(place.imag) + 1}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,6 +99,16 @@ def test_every_style_ends_in_the_true_answer_and_the_graph_reads_it(kind, seed):
         assert text == solution.direct or text.endswith(f"Answer: {solution.direct}")
         read = parse(text, ANSWER_TYPES[kind], question.choices, question.text)
         assert read.shown == solution.direct
+
+
+@given(seed=seeds)
+def test_a_form_is_filled_in_as_json_field_by_field(seed):
+    scene, question = asked("form", seed)
+    solution = solve(scene, question)
+    answers = {name: true_answer(scene, field) for name, field in question.fields}
+    assert 2 <= len(answers) <= 5
+    for text in (solution.direct, *map(final, (solution.explain, solution.reason))):
+        assert {name: str(value) for name, value in json.loads(text).items()} == answers
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,7 +157,7 @@ def test_a_picture_follows_from_scene_and_seed(seed):
 
 def test_held_out_questions_are_the_same_every_time_and_damaged_images_drawn_again(tmp_path):
     first = held_out(tmp_path, count=33)
-    assert [one.question.kind for one in first[: len(KINDS)]] == list(KINDS)
+    assert [one.question.kind for one in first[: len(ASKED)]] == list(ASKED)
     whole = [Path(one.image).read_bytes() for one in first]
     kept = Path(first[0].image).stat().st_mtime_ns
     for one, damaged in zip(first[1:], (b"", whole[2][:-20], whole[3][:60]), strict=False):
