@@ -23,8 +23,9 @@ from filelock import FileLock
 from ..answers import agree
 from ..configs import PromptsConfig
 from ..configs.files import write_whole
+from ..models.capabilities import chat_models
 from .call_cache import model_identity
-from .caller import Caller, ChatModel, Node, Update, chat_models, emit
+from .caller import Caller, ChatModel, Node, Update, emit
 from .confidence import Calibration, load_calibration, rate_at, standing_call
 from .model_call import read_answer
 from .state import Fallback, GateDecision, ModelCall, Route, RunState, Task
