@@ -255,7 +255,7 @@ class ChatServer(ChatOpenAI):
                 try:
                     result = await super()._agenerate(messages, stop, None, **call.settings)
                 except openai.APIError as error:
-                    call.shorten(error)
+                    call.adapt(error)
                 else:
                     for generation in result.generations:
                         call.add(generation)
@@ -273,7 +273,7 @@ class ChatServer(ChatOpenAI):
                     yield chunk
                 call.check_answered()
             except openai.APIError as error:
-                call.shorten(error)
+                call.adapt(error)
         if not call.finish_reason:  # a connection that is closed looks like an end
             raise call.broke_off()
 
