@@ -104,6 +104,15 @@ class ServerCall:
             raise error
         self.max_tokens = self.settings["max_tokens"] = shorter
 
+    def check_may_be_cut(self, error: openai.LengthFinishReasonError) -> None:
+        """Refuse an object that broke off at its limit, where the caller wants it parsed.
+
+        Raises:
+            LengthFinishReasonError: The caller gave a class, and not a schema.
+        """
+        if isinstance(self.settings.get("response_format"), type):
+            raise error
+
     @asynccontextmanager
     async def explained(
         self, served: "Callable[[ServerCall], Awaitable[list[str]]] | None" = None
