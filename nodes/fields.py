@@ -5,7 +5,7 @@ and of the transfer name the others, without what anybody answered.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast, get_args
 
@@ -20,6 +20,7 @@ from ..answers.schemas import (
     json_schema,
 )
 from .state import (
+    MAX_SCHEMA,
     CallKey,
     Disputed,
     Fallback,
@@ -45,10 +46,27 @@ def checked_schema(schema: Any) -> dict[str, Any]:
     """
     try:
         plain = json_schema(schema)
-        _schema(json.dumps(plain))
-    except (SchemaError, TypeError) as error:
+        text = json.dumps(plain)
+        if len(text) > MAX_SCHEMA:
+            raise SchemaError(f"It has more than {MAX_SCHEMA:,} characters.")
+        _schema(text)
+    except SchemaError as error:
         raise MAIInputError(f"The schema cannot be used. {error}") from error
+    except (RecursionError, TypeError, ValueError) as error:
+        raise MAIInputError("The schema cannot be used: JSON cannot hold it.") from error
     return plain
+
+
+def check_readings(task: Task, calls: Iterable[ModelCall]) -> None:
+    """Refuse calls that hold other than readings of the task's schema.
+
+    Raises:
+        ValueError: One does, or the task's schema is none.
+    """
+    if "schema" in task:
+        schema = _schema(json.dumps(checked_schema(task["schema"])))
+        for call in calls:
+            schema.check(readings_of(call))
 
 
 def wanted_schema(task: Task, disputed: Disputed | None) -> Schema | None:

@@ -43,6 +43,12 @@ Value = bool | float | str | list[str] | dict[str, Any] | None
 """A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention. In a
 schema: an object; of a call, what it says of each field (`Reading`)."""
 
+MAX_TEXT = 200_000
+"""Characters that a question may have, and its choices together."""
+
+MAX_SCHEMA = 50_000
+"""Characters that a schema may have."""
+
 Disputed = dict[Literal["direct", "reasoning"], list[str]]
 """The fields of a schema in which the models differ, after each verification."""
 
