@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from string import ascii_uppercase
 from typing import Literal
 
@@ -133,7 +134,7 @@ _LETTERS_IF_UNKNOWN = ascii_uppercase[:10]
 _LETTER_FIRST = re.compile(
     r"(?:(?:the )?(?:(?:correct|best|right) )?(?:option|choice|answer|letter) ?(?:is )?:? ?"
     r"|选项? ?)?"
-    r"[(\[\"']*(?P<letter>[A-Za-z])(?P<mark>[)\]\"'.:,-]+| -|(?= )|$) ?(?P<rest>.*)",
+    r"[(\[\"'$]*(?P<letter>[A-Za-z])(?P<mark>[)\]\"'.:,-]+| -|(?= )|$) ?(?P<rest>.*)",
     re.IGNORECASE,
 )
 _CONCLUSION = re.compile(
@@ -157,7 +158,7 @@ def read_choice(answer: FinalAnswer, choices: Sequence[str] = (), question: str 
         question: What was asked; matters where the options are yes and no.
     """
     options = _Options(choices)
-    lines = [answer.first_line] if answer.marked else answer.text.split("\n")
+    lines = [answer.first_line] if answer.marked else options.without_list(answer.text.split("\n"))
     said = [sentence for line in lines for sentence in sentences(line)]
     if not said:
         return None
@@ -214,6 +215,12 @@ class _Options:
         if not rest or set(rest.upper().split()) == {letter} or by_rest == letter:
             return letter if by_text in (None, letter) else ""
         return by_text if by_rest is None or not match["mark"].strip() else ""
+
+    def without_list(self, lines: list[str]) -> list[str]:
+        """Return the lines without a list of several options that they begin with."""
+        named = list(takewhile(bool, map(self.whole, lines)))
+        is_list = 1 < len(set(named)) == len(named) < len(lines)
+        return lines[len(named) :] if is_list else lines
 
     def undecided(self) -> str | None:
         """Return the letter of the only option that says the question cannot be decided."""

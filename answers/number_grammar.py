@@ -109,10 +109,12 @@ _CURRENCY_NEXT = re.compile(r" ?(?:[$€£]|(?:USD|EUR|GBP|dollars|euros)\b)")
 
 # What makes a span no exact value: what stands before or after it.
 _BROKEN_BEFORE = re.compile(
-    r"(?:[A-Za-z_^]|\d[,/:]|[A-Za-z0-9]-|[A-Za-z\d]\.|^- |(?:[$€£¥₹]|\b[A-Z]{3}) ?\()$"
+    # A function or an operator of the number, or a further argument of one.
+    r"(?:[√∛∑∏∫]|\\(?!f?box(?:ed)?\b)[A-Za-z]+|\b(?:sqrt|log|ln|exp|sin|cos|tan)) ?[({]*$|\}\{$"
+    r"|(?:[A-Za-z_^]|\d[,/:]|[A-Za-z0-9]-|[A-Za-z\d]\.|^- |(?:[$€£¥₹]|\b[A-Z]{3}) ?\()$"
 )
 _BROKEN_AFTER = re.compile(
-    r"[A-Za-z_^\d/]|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
+    r"[A-Za-z_^\d/]| ?(?:[√π∞]|\\(?!end\b)[A-Za-z]|pi\b)|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
     r"|[ -](?:half|halves|(?:hundred|thousand|million)ths?)\b|(?: and| point)\W*$"
     rf"|{_HAN}|个?半| (?:or|and) (?:more|less|fewer|above|below|over|under)\b|多|以上"
 )

@@ -36,7 +36,19 @@ _LATEX = (
     (re.compile(r"\\(?:leq?)\b ?"), "≤"),
     (re.compile(r"\\(?:geq?)\b ?"), "≥"),
     (re.compile(r"\\(?:to|(?:long)?rightarrow|Rightarrow|implies)\b ?"), "→"),
-    (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
+    (re.compile(r"\\sqrt\b ?"), "√"),
+    (re.compile(r"\\pi\b"), "π"),
+    (re.compile(r"\\infty\b"), "∞"),
+    (re.compile(r"\\mu\b ?"), "μ"),
+    (re.compile(r"\\Omega\b"), "Ω"),
+    (re.compile(r"\\(?:underline|boldsymbol|(?:text)?color\{\w+\}) ?\{([^{}]*)\}"), r"\1"),
+    (
+        re.compile(
+            r"\\(?:left|right|displaystyle|therefore|bf|small|[lL]arge|huge)\b"
+            r"|\\color\{\w+\}|\\[()\[\]]"
+        ),
+        "",
+    ),
     (re.compile(r"\\(?=[$&#_%])"), ""),
 )
 # What a model's template or tokenizer adds around its text.
