@@ -23,7 +23,7 @@ _LETTER = re.compile(
 )
 _CHOSEN_BEFORE = re.compile(
     r"(?:\b(?:is|be|answer|choose|chose|choosing|pick|select|selected|with|say|it's|that's"
-    r"|(?:so|thus|therefore|hence),?|leaves|leaving)|[:=→]|->|是|[故应]?选) ?"
+    r"|(?:so|thus|therefore|hence),?|leaves|leaving)|[:=→]|->|是|[故应]?选择?) ?"
     r"(?:probably |likely |clearly |only |us with )?(?:the )?$",
     re.IGNORECASE,
 )

@@ -29,7 +29,7 @@ _UNWILLING = re.compile(
     rf"\b{_CANNOT} (?:really |clearly |reliably |directly |be )*(?:help|assist|provide|identify"
     r"|recogni[sz]e|make out|read (?:it|this|that|them)|name|disclose|share|comment|discuss|guess"
     r"|estimate|comply|count|verify|confirm|infer"
-    rf"|(?:view|see|access|process|analy[sz]e|open|read) {_IMAGE})\b"
+    rf"|(?:view|see|access|process|analy[sz]e|open|read)(?: (?:or|and) \w+)? {_IMAGE})\b"
     r"|\bI (?:must|have to|would|will have to)? ?decline\b"
     r"|\bI(?: will not|'ll not| won't| refuse)\b"
     r"|^(?:i am |i'm )?sorry\b|\bas an ai\b|\bi(?: am|'m) (?:just |only )?an ai\b"

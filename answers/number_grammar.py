@@ -99,6 +99,7 @@ _UNIT = re.compile(
     r"[ -]?(?P<power>(?:square|sq\.?|cubic|cu\.?) )?(?P<name>US\$|[$€£¥₹元]|°[CF]?|[A-Za-z]+)"
     r"(?P<exponent>\^?[23])?(?![A-Za-z\d^])(?:(?:/| per )(?P<per>[A-Za-z]+)(?![\w^/]))?"
 )
+_INCHES_LAST = re.compile(r"([ -]?in)\b\W*$")  # Elsewhere "in" is a preposition.
 _BEFORE = re.compile(
     r"(?P<sign>(?<![\w)])[-+]|\b(?:minus|negative) |)"
     r"(?P<currency>\bUS ?\$ ?|[$€£¥₹] ?|\b(?:USD|EUR|GBP|INR|JPY|CNY|RMB|Rs\.?) |)"
@@ -425,6 +426,8 @@ def _unit(text: str, end: int, currency: str) -> tuple[str, int]:
     """Return the unit that follows a number, and where it ends; "" if there is none."""
     if percent := _PERCENT.match(text, end):
         return "%", percent.end()
+    if not currency and (inches := _INCHES_LAST.match(text, end)):
+        return "in", inches.end(1)
     written = _UNIT.match(text, end)
     unit = _unit_named(written["name"]) if written else ""
     if not written or not unit or (currency and unit != currency):

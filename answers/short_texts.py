@@ -50,7 +50,9 @@ _ONES = word_list("zero one two three four five six seven eight nine ten eleven 
 _ORDINALS = {
     "first": "1 st", "second": "2 nd", "third": "3 rd", "fourth": "4 th", "fifth": "5 th",
     "sixth": "6 th", "seventh": "7 th", "eighth": "8 th", "ninth": "9 th", "tenth": "10 th",
-    "eleventh": "11 th", "twelfth": "12 th",
+    "eleventh": "11 th", "twelfth": "12 th", "thirteenth": "13 th", "fourteenth": "14 th",
+    "fifteenth": "15 th", "sixteenth": "16 th", "seventeenth": "17 th", "eighteenth": "18 th",
+    "nineteenth": "19 th", "twentieth": "20 th", "hundredth": "100 th",
 }  # fmt: skip
 _WRITTEN_OUT = (
     {word: str(value) for value, word in enumerate(_ONES)}
