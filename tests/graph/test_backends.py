@@ -175,6 +175,7 @@ def test_a_form_is_filled_whatever_the_models_know(pair):
     assert isinstance(value["red_shapes"], int)
     assert isinstance(value["star"], bool)
     assert value["color"] in FORM["properties"]["color"]["enum"]
+    assert all(0 < field["probability"] <= 1 for field in result["fields"].values())
 
 
 def test_probabilities_are_those_of_transformers(pair, is_demo, questions):
