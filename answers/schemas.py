@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -52,10 +52,17 @@ class SchemaError(ValueError):
 
 
 class Reading(TypedDict):
-    """What a model says of one field: JSON data, None for null, and how the model wrote it."""
+    """What a model says of one field.
+
+    Attributes:
+        value: JSON data, None for null.
+        written: The same as the model wrote it.
+        probability: That of the value's tokens; missing where the model tells none.
+    """
 
     value: Any
     written: str
+    probability: NotRequired[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,12 +362,23 @@ def _last_object(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     return found
 
 
+def value_span(text: str, name: str) -> tuple[int, int] | None:
+    """Return where the value of a field stands in JSON, as (start, end); None if nowhere."""
+    end = 0
+    for key in name.split("."):
+        found = re.compile(rf'"{re.escape(key)}"\s*:\s*').search(text, end)
+        if found is None:
+            return None
+        end = found.end()
+    value, stop = _decoded(text, end)
+    return None if value is _MISSING else (end, stop)
+
+
 def _value_of(text: str, key: str) -> Any:
     """Return the value after a key in JSON that cannot be read whole."""
-    found = re.search(rf'"{re.escape(key)}"\s*:\s*', text)
-    value, end = _decoded(text, found.end()) if found else (_MISSING, 0)
+    start, end = value_span(text, key) or (0, 0)
     # A number that nothing ends may go on.
-    return value if re.match(r"\s*[,}]", text[end:]) else _MISSING
+    return _decoded(text, start)[0] if re.match(r"\s*[,}]", text[end:]) and end else _MISSING
 
 
 def _read(field: SchemaField, raw: Any) -> Reading | None:

@@ -254,13 +254,16 @@ class ChatServer(ChatOpenAI):
             while True:
                 try:
                     result = await super()._agenerate(messages, stop, None, **call.settings)
+                except openai.LengthFinishReasonError as error:
+                    call.check_may_be_cut(error)
+                    result = self._create_chat_result(error.completion)
                 except openai.APIError as error:
-                    call.shorten(error)
-                else:
-                    for generation in result.generations:
-                        call.add(generation)
-                    call.check_answered()
-                    return result
+                    call.adapt(error)
+                    continue
+                for generation in result.generations:
+                    call.add(generation)
+                call.check_answered()
+                return result
 
     async def _chunks(
         self, call: ServerCall, stop: list[str] | None
@@ -272,8 +275,10 @@ class ChatServer(ChatOpenAI):
                     call.add(chunk)
                     yield chunk
                 call.check_answered()
+            except openai.LengthFinishReasonError as error:
+                call.check_may_be_cut(error)
             except openai.APIError as error:
-                call.shorten(error)
+                call.adapt(error)
         if not call.finish_reason:  # a connection that is closed looks like an end
             raise call.broke_off()
 

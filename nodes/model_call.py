@@ -177,7 +177,7 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     read = answer.value is not None
     shown, value = answer.shown if read else None, plain_value(answer)
     if "schema" in task:
-        shown, value = read_fields(task, reply.text)
+        shown, value = read_fields(task, reply.text, reply.logprobs)
     call: ModelCall = {
         "role": role,
         "style": style,

@@ -88,6 +88,7 @@ class FieldAnswer(TypedDict):
         written: The same as the model wrote it.
         route: How far the run went for it.
         fallback: What answered where the step that should have answered could not.
+        probability: That of the value's tokens; None where the model tells none.
         reason: Why it has no value; missing if it has one.
     """
 
@@ -95,6 +96,7 @@ class FieldAnswer(TypedDict):
     written: str
     route: Route
     fallback: Fallback | None
+    probability: float | None
     reason: NotRequired[str]
 
 
