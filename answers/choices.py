@@ -50,7 +50,9 @@ _VERB_AFTER_A = re.compile(
 )
 _NEAR = 40
 
-_NEGATIONS = frozenset(word_list("not no neither nor than without isn't aren't never"))
+_NEGATIONS = frozenset(word_list("not no neither nor than without never instead"))
+_VERBS = frozenset(word_list("is are was were can could does do would should"))
+_TAKEN_BACK = re.compile(r"no\b(?! doubt)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,24 @@ def named_options(words: Sequence[str], options: Mapping[str, tuple[str, ...]]) 
     while position < len(words):
         for letter, option in longest_first:
             if option and tuple(words[position : position + len(option)]) == option:
-                if not _NEGATIONS.intersection(words[max(0, position - 2) : position]):
-                    named.add(letter)
+                before = words[max(0, position - 2) : position]
                 position += len(option) - 1
+                if not any(map(_negates, before)) and not _denied(words[position + 1 :][:2]):
+                    named.add(letter)
                 break
         position += 1
     return named
+
+
+def _negates(word: str) -> bool:
+    return word in _NEGATIONS or word.endswith("n't")
+
+
+def _denied(following: Sequence[str]) -> bool:
+    """Return whether words deny what they follow ("blue is not the color", "red isn't it")."""
+    return any(word.endswith("n't") for word in following[:1]) or (
+        tuple(following[1:]) == ("not",) and following[0] in _VERBS
+    )
 
 
 _LETTERS_IF_UNKNOWN = ascii_uppercase[:10]
@@ -181,7 +195,7 @@ def _chosen_letters(said: Sequence[str], *, marked: bool) -> set[str]:
             continue
         mentions = letter_mentions(sentence, marked=marked)
         found = {mention.letter for mention in mentions if mention.status == "chosen"}
-        if found and _CONCLUSION.match(sentence):
+        if _TAKEN_BACK.match(sentence) or (found and _CONCLUSION.match(sentence)):
             chosen = set()
         chosen -= {mention.letter for mention in mentions if mention.status == "rejected"}
         chosen |= found

@@ -111,18 +111,19 @@ _CURRENCY_NEXT = re.compile(r" ?(?:[$€£]|(?:USD|EUR|GBP|dollars|euros)\b)")
 # What makes a span no exact value: what stands before or after it.
 _BROKEN_BEFORE = re.compile(
     # A function or an operator of the number, or a further argument of one.
-    r"(?:[√∛∑∏∫]|\\(?!f?box(?:ed)?\b)[A-Za-z]+|\b(?:sqrt|log|ln|exp|sin|cos|tan)) ?[({]*$|\}\{$"
+    r"\b(?:half|quarters?|thirds?|fifths?|tenths?)(?: of)?(?: an?| the)? $"
+    r"|(?:[√∛∑∏∫]|\\(?!f?box(?:ed)?\b)[A-Za-z]+|\b(?:sqrt|log|ln|exp|sin|cos|tan)) ?[({]*$|\}\{$"
     r"|(?:[A-Za-z_^]|\d[,/:]|[A-Za-z0-9]-|[A-Za-z\d]\.|^- |(?:[$€£¥₹]|\b[A-Z]{3}) ?\()$"
 )
 _BROKEN_AFTER = re.compile(
-    r"[A-Za-z_^\d/]| ?(?:[√π∞]|\\(?!end\b)[A-Za-z]|pi\b)|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
+    r"[A-Za-z_^\d/]| ?(?:[√π∞‰]|\\(?!end\b)[A-Za-z]|pi\b)|'[A-Za-z]|[.:,]\d|\+(?! )|-(?=[A-Za-z\d])"
     r"|[ -](?:half|halves|(?:hundred|thousand|million)ths?)\b|(?: and| point)\W*$"
     rf"|{_HAN}|个?半|分之| (?:or|and) (?:more|less|fewer|above|below|over|under)\b|多|以上"
 )
 _BOUND = re.compile(
     r"(?:\b(?:more|less|fewer|greater|higher|lower|larger|smaller|other) than(?: or equal to)?"
     r"|\b(?:over|above|under|below|at least|at most|up to|nearly|almost|exceeds?|exceeding|beyond)"
-    r"|[<≤≥]=?|(?<![=-])>=?|超过|至少|不到) ?$",
+    r"|[<≤≥]=?|(?<![=-])>=?|超过|至少|不到) ?(?:an? )?$",
     re.IGNORECASE,
 )
 _DECADE = re.compile(r"0'?s\b")

@@ -6,13 +6,13 @@ from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 
 from .number_grammar import PREFIXED, Number, NumberMention, multiply, number_mentions
-from .plain_text import content_words, sentences
+from .plain_text import PLACES, content_words, sentences, tokens
 
 _EXACT = 2**53  # From here on a float no longer holds every whole number.
 _TINY = 1e-12  # Below, decimals are shown as 1e-13.
 _EQUALS = re.compile(r"[=≈] ?$")
 _PREDICATE = re.compile(
-    r"(?:\b(?:is|are|was|were|equals|be)|=|≈|:) ?"
+    r"(?:\b(?:is|are|was|were|equals|(?<!may )(?<!might )(?<!could )be)|=|≈|:) ?"
     r"(?:about|approximately|around|roughly|only|exactly|just|~)? ?$",
     re.IGNORECASE,
 )
@@ -45,6 +45,12 @@ _NONE = re.compile(
     re.IGNORECASE,
 )
 _ASKS_FOR_YEAR = re.compile(r"\b(?:what|which|the)(?: \w+)? year\b(?!s)|哪一?年", re.IGNORECASE)
+_GOVERNED = re.compile(
+    r"\b(?:in|on|(?<!total )of|by|at|from|since|until|during|for|to|than|with|among|no\.|number) "
+    r"(?:the |all |these |those )?$",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"(?:\bnot|n't|\bnever|\brather than|\binstead of) $", re.IGNORECASE)
 _LEADING = re.compile(r"\S+\. (?=[A-Z])")
 _FEW_SENTENCES = 2  # A longer text mentions numbers on its way.
 
@@ -101,7 +107,7 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
         all_said = [
             (one, sentence) for found, sentence in zip(mentions, said, strict=True) for one in found
         ]
-        number = asked.only(all_said) or _total(all_said, question)
+        number = asked.only(all_said) or asked.total(all_said)
     if number is None and (len(said) == 1 or _CONCLUSION.match(said[-1])):
         last = [(mention, said[-1]) for mention in mentions[-1]]
         number = asked.only(last) or _stated(said[-1], mentions[-1])
@@ -139,48 +145,70 @@ class _Asked:
             (mention, sentence)
             for mention, sentence in said
             if mention.number or sentence[mention.start : mention.end].casefold() not in self._text
+            if not _before(_DENIED, mention, sentence)
         ]
         if any(mention.number is None for mention, _ in fresh):
             return None
         numbers = [mention.number for mention, _ in fresh if mention.number]
         new = [number for number in numbers if number.value not in self._values]
-        counted = [
-            mention.number
-            for mention, sentence in fresh
-            if mention.number
-            and self._counted
-            and self._counted == self._said_of(mention, sentence)
-        ]
-        for candidates in (numbers, new, counted if len(counted) == 1 else []):
+        for candidates in (numbers, new, self._said_of_counted(fresh)):
             if len({number.value for number in candidates}) == 1:
                 return max(candidates, key=lambda number: len(number.unit))
         return None
 
-    def _said_of(self, mention: NumberMention, sentence: str) -> set[str]:
-        """Return the words right after a number, as many as the question counts by."""
-        after = content_words(sentence[mention.end : mention.end + 60])
-        return set(after[: len(self._counted)])
+    def _said_of_counted(self, said: Sequence[tuple[NumberMention, str]]) -> list[Number]:
+        """Return the number right before what is counted, if all others are said of other things.
 
+        None where another one lacks a noun ("3 cars here and 4 there") or is said of what the
+        question restricts the count by, and none of "rows of 5 cars" or "of the 5 cars".
+        """
+        found: list[Number] = []
+        restricting = set(content_words(self._text)) - self._counted
+        for mention, sentence in said:
+            after = content_words(sentence[mention.end : mention.end + 60].split(",")[0])
+            governed = _before(_GOVERNED, mention, sentence)
+            if self._counted and set(after[: len(self._counted)]) == self._counted:
+                if governed or mention.number is None:
+                    return []
+                found.append(mention.number)
+            elif not governed and (
+                restricting.intersection(after)
+                or not _is_noun(tokens(sentence[mention.end : mention.end + 30])[:1])
+            ):
+                return []
+        return found if len(found) == 1 else []
 
-def _total(said: Sequence[tuple[NumberMention, str]], question: str) -> Number | None:
-    """Return the first or last number if it is the sum of all the others, which are its parts.
+    def total(self, said: Sequence[tuple[NumberMention, str]]) -> Number | None:
+        """Return the first or last number if it is the sum of all the others, which are its parts.
 
-    Not where the question has a word that tells one part from the others: it may ask for this part.
-    """
-    numbers = [mention.number for mention, _ in said]
-    if len(numbers) < 3 or not all(number and not number.unit for number in numbers):
+        Not where the question has a word that tells one part from the others: it may ask for it.
+        """
+        numbers = [mention.number for mention, _ in said]
+        if len(numbers) < 3 or not all(number and not number.unit for number in numbers):
+            return None
+        values = [Fraction(number.value) for number in numbers if number]
+        for index in (0, -1):
+            if 2 * values[index] == sum(values):
+                parts = [
+                    set(content_words(sentence[mention.end : mention.end + 40].split(",")[0])[:2])
+                    for position, (mention, sentence) in enumerate(said)
+                    if position != index % len(said)
+                ]
+                telling = set[str]().union(*parts) - parts[0].intersection(*parts[1:])
+                named = any(word.isalpha() for part in parts for word in part)
+                asked = telling.intersection(content_words(self._text)) - self._counted
+                return numbers[index] if named and not asked else None
         return None
-    values = [Fraction(number.value) for number in numbers if number]
-    for index in (0, -1):
-        if 2 * values[index] == sum(values):
-            parts = [
-                set(content_words(sentence[mention.end : mention.end + 40].split(",")[0])[:2])
-                for position, (mention, sentence) in enumerate(said)
-                if position != index % len(said)
-            ]
-            telling = set[str]().union(*parts) - parts[0].intersection(*parts[1:])
-            return None if telling.intersection(content_words(question)) else numbers[index]
-    return None
+
+
+def _is_noun(following: Sequence[str]) -> bool:
+    """Return whether the word after a number may name what is counted."""
+    return any(word not in PLACES and content_words(word) for word in following)
+
+
+def _before(pattern: re.Pattern[str], mention: NumberMention, sentence: str) -> bool:
+    """Return whether a pattern that ends in "$" stands right before a number."""
+    return pattern.search(sentence, max(0, mention.start - 30), mention.start) is not None
 
 
 def _stated(sentence: str, mentions: Sequence[NumberMention]) -> Number | None:

@@ -142,6 +142,12 @@ _IRREGULAR = {
     "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot",
     "teeth": "tooth", "mice": "mouse", "leaves": "leaf", "knives": "knife",
 }  # fmt: skip
+PLACES = frozenset(
+    word_list(
+        "in on at under below above over behind beside near inside outside between by against "
+        "along into onto beneath underneath around"
+    )
+)
 _LINKS = frozenset(
     word_list(
         "he she his her of in on at to for from by with as and or into onto which what who whom "

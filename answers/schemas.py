@@ -7,12 +7,11 @@ nested objects. Nested fields are named with a point: "vendor.name".
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
@@ -43,6 +42,8 @@ _KNOWN = {
 }  # fmt: skip
 _OBJECTS_TRIED = 50  # An output with more braces loops.
 _ROWS = 100
+_PARTS = 5_000
+"""How many values a schema may consist of, each reference replaced by what it names."""
 _MISSING: Any = object()
 
 
@@ -51,10 +52,17 @@ class SchemaError(ValueError):
 
 
 class Reading(TypedDict):
-    """What a model says of one field: JSON data, None for null, and how the model wrote it."""
+    """What a model says of one field.
+
+    Attributes:
+        value: JSON data, None for null.
+        written: The same as the model wrote it.
+        probability: That of the value's tokens; missing where the model tells none.
+    """
 
     value: Any
     written: str
+    probability: NotRequired[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +105,15 @@ class Schema:
         Raises:
             SchemaError: It is neither, or holds what is not supported.
         """
-        fields: list[SchemaField] = []
-        for name, node, required in _properties(dereference_refs(json_schema(schema)), "schema"):
-            if isinstance(node, Mapping) and node.get("type") == "object" and required:
-                inner = _properties(node, name)
-                fields += [_field(f"{name}.{key}", one, needed) for key, one, needed in inner]
-            else:
-                fields.append(_field(name, node, required))
-        return cls(tuple(fields))
+        whole = json_schema(schema)
+        try:
+            return cls(tuple(_fields(_resolved(whole, whole, iter(range(_PARTS))))))
+        except SchemaError:
+            raise
+        except RecursionError as error:
+            raise SchemaError("It refers to itself, or nests too deeply.") from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SchemaError(f"It is no valid JSON schema ({error}).") from error
 
     def only(self, names: Collection[str]) -> "Schema":
         """Return the schema of some fields."""
@@ -147,6 +156,18 @@ class Schema:
             if raw is not _MISSING and (reading := _read(one, raw)):
                 readings[one.name] = reading
         return readings
+
+    def check(self, readings: Any) -> None:
+        """Refuse what `read_object` does not return.
+
+        Raises:
+            SchemaError: It is something else.
+        """
+        fields = {one.name: one for one in self.fields}
+        for name, reading in TypeAdapter(dict[str, Reading]).validate_python(readings).items():
+            raw = _decoder.decode(json.dumps(reading["value"]))
+            if name not in fields or _read(fields[name], raw) is None:
+                raise SchemaError(f"It has no such field as {name!r:.80}, or not of this value.")
 
     def build(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the object of some fields' values, its keys in the schema's order."""
@@ -223,6 +244,36 @@ _decoder = json.JSONDecoder(parse_float=_Literal, parse_int=_Literal, strict=Fal
 
 def _object() -> dict[str, Any]:
     return {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
+def _resolved(node: Any, whole: Mapping[str, Any], left: Iterator[int]) -> Any:
+    """Return a part of a schema with what its references name in their places.
+
+    A few lines of them can stand for more than any memory holds: `left` bounds the result.
+    """
+    if next(left, None) is None:
+        raise SchemaError(f"It is too large: it may have {_PARTS} parts, or refers to itself.")
+    if isinstance(node, list):
+        return [_resolved(one, whole, left) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    others = {key: one for key, one in node.items() if key not in {"$ref", "$defs"}}
+    if not isinstance(node.get("$ref"), str):
+        others = {key: one for key, one in node.items() if key != "$defs"}
+        return {key: _resolved(one, whole, left) for key, one in others.items()}
+    target: Any = whole
+    for part in node["$ref"].removeprefix("#/").split("/"):
+        target = target[part.replace("~1", "/").replace("~0", "~")]
+    return _resolved({**target, **others}, whole, left)
+
+
+def _fields(node: Mapping[str, Any]) -> Iterator[SchemaField]:
+    for name, one, required in _properties(node, "schema"):
+        if isinstance(one, Mapping) and one.get("type") == "object" and required:
+            for key, inner, needed in _properties(one, name):
+                yield _field(f"{name}.{key}", inner, needed)
+        else:
+            yield _field(name, one, required)
 
 
 def _properties(node: Mapping[str, Any], name: str) -> list[tuple[str, Any, bool]]:
@@ -311,12 +362,23 @@ def _last_object(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     return found
 
 
+def value_span(text: str, name: str) -> tuple[int, int] | None:
+    """Return where the value of a field stands in JSON, as (start, end); None if nowhere."""
+    end = 0
+    for key in name.split("."):
+        found = re.compile(rf'"{re.escape(key)}"\s*:\s*').search(text, end)
+        if found is None:
+            return None
+        end = found.end()
+    value, stop = _decoded(text, end)
+    return None if value is _MISSING else (end, stop)
+
+
 def _value_of(text: str, key: str) -> Any:
     """Return the value after a key in JSON that cannot be read whole."""
-    found = re.search(rf'"{re.escape(key)}"\s*:\s*', text)
-    value, end = _decoded(text, found.end()) if found else (_MISSING, 0)
+    start, end = value_span(text, key) or (0, 0)
     # A number that nothing ends may go on.
-    return value if re.match(r"\s*[,}]", text[end:]) else _MISSING
+    return _decoded(text, start)[0] if re.match(r"\s*[,}]", text[end:]) and end else _MISSING
 
 
 def _read(field: SchemaField, raw: Any) -> Reading | None:

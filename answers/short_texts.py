@@ -4,7 +4,16 @@ import re
 
 from .final_answer import FinalAnswer
 from .numbers import format_number, whole_number
-from .plain_text import bare, content_words, fold, sentences, singular, tokens, word_list
+from .plain_text import (
+    PLACES,
+    bare,
+    content_words,
+    fold,
+    sentences,
+    singular,
+    tokens,
+    word_list,
+)
 from .questions import asks_for_identifier, identifier_form
 
 _BULLET = re.compile(r"(?:[-*•·+]|\(?\d{1,2}[.)]) +")
@@ -99,12 +108,6 @@ _LEAD_IN = re.compile(
 _IN_SCENE = re.compile(
     rf",? (?:shown |seen |depicted |visible )?(?:in|on|of|from) (?:the|this) {_SCENE}\b",
     re.IGNORECASE,
-)
-_PLACES = frozenset(
-    word_list(
-        "in on at under below above over behind beside near inside outside between by against "
-        "along into onto beneath underneath around"
-    )
 )
 _ARTICLES = frozenset(word_list("a an the his her its their"))
 LOOSE_PLACES = frozenset(word_list("in on at"))  # "Sofa" may mean "on the sofa", not "under" it.
@@ -218,6 +221,10 @@ def _is_phrase(text: str) -> bool:
     return not _CLAUSE.search(text)
 
 
+# What follows one is no answer by itself: "the cat is left of the dog", "it is larger than B".
+_RELATING = frozenset(word_list("of than to from by"))
+
+
 def _without_echo(phrase: str, question: str) -> str:
     """Return the phrase without what it repeats of the question: "The car is red" gives "red".
 
@@ -238,7 +245,13 @@ def _without_echo(phrase: str, question: str) -> str:
     before = [word.group().lower() for word in words[:first]]
     while before and before[-1] in _ARTICLES:
         before.pop()
-    if before and before[-1] in _PLACES.difference(tokens(question)):
+    if before and before[-1] in _RELATING:
+        order = [word for word in content_words(question) if any(word in one for one in said)]
+        if before[-1] not in tokens(question) or order != [
+            word for i in echoed for word in said[i]
+        ]:
+            return phrase
+    if before and before[-1] in PLACES.difference(tokens(question)):
         first = len(before) - 1
     return bare(phrase[words[first].start() : words[new[-1]].end()])
 

@@ -16,7 +16,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from ..configs.schemas import server_address
-from .chat_format import plain_text
+from .chat_format import plain_texts
 from .errors import ModelError
 from .event_loop import shared_loop
 from .images import is_image_block, standard_block
@@ -254,13 +254,16 @@ class ChatServer(ChatOpenAI):
             while True:
                 try:
                     result = await super()._agenerate(messages, stop, None, **call.settings)
+                except openai.LengthFinishReasonError as error:
+                    call.check_may_be_cut(error)
+                    result = self._create_chat_result(error.completion)
                 except openai.APIError as error:
-                    call.shorten(error)
-                else:
-                    for generation in result.generations:
-                        call.add(generation)
-                    call.check_answered()
-                    return result
+                    call.adapt(error)
+                    continue
+                for generation in result.generations:
+                    call.add(generation)
+                call.check_answered()
+                return result
 
     async def _chunks(
         self, call: ServerCall, stop: list[str] | None
@@ -272,8 +275,10 @@ class ChatServer(ChatOpenAI):
                     call.add(chunk)
                     yield chunk
                 call.check_answered()
+            except openai.LengthFinishReasonError as error:
+                call.check_may_be_cut(error)
             except openai.APIError as error:
-                call.shorten(error)
+                call.adapt(error)
         if not call.finish_reason:  # a connection that is closed looks like an end
             raise call.broke_off()
 
@@ -298,11 +303,8 @@ class ChatServer(ChatOpenAI):
         self._connect()
 
         def inlined(block: Any) -> Any:
-            if isinstance(block, str):
-                return plain_text(block)
             if not is_image_block(block):
-                text = block.get("text")
-                return {**block, "text": plain_text(text)} if isinstance(text, str) else block
+                return block
             standard = standard_block(
                 block, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch
             )
@@ -314,8 +316,19 @@ class ChatServer(ChatOpenAI):
             return {"type": "image_url", "image_url": url}
 
         def with_data(message: BaseMessage) -> BaseMessage:
-            content: Any = message.content
-            content = inlined(content) if isinstance(content, str) else [*map(inlined, content)]
+            if isinstance(message.content, str):
+                return message.model_copy(update={"content": plain_texts([message.content])[0]})
+            blocks = [{"text": one} if isinstance(one, str) else one for one in message.content]
+            texts = [
+                at
+                for at, one in enumerate(blocks)
+                if isinstance(one.get("text"), str) and not is_image_block(one)
+            ]
+            content = [*map(inlined, blocks)]
+            for at, text in zip(
+                texts, plain_texts([blocks[at]["text"] for at in texts]), strict=True
+            ):
+                content[at] = {"type": "text", **blocks[at], "text": text}
             return message.model_copy(update={"content": content})
 
         if not call.images:

@@ -85,17 +85,33 @@ class ServerCall:
                 f"({reason}); change the question or the image."
             )
 
-    def shorten(self, error: openai.APIError) -> None:
-        """Request a shorter answer, if the answer alone was what did not fit.
+    def adapt(self, error: openai.APIError) -> None:
+        """Request what the server can give, if it refused something that the answer can do without.
+
+        A shorter answer, if the answer alone did not fit, and no log-probabilities from servers
+        that know none.
 
         Raises:
             APIError: It was something else.
         """
+        refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
+        if refused and "logprob" in str(error) and self.settings.pop("logprobs", None):
+            self.settings.pop("top_logprobs", None)
+            return
         overflow = None if self.begun else read_overflow(str(error))
         shorter = overflow and overflow.shorter(self.max_tokens)
         if not shorter:
             raise error
         self.max_tokens = self.settings["max_tokens"] = shorter
+
+    def check_may_be_cut(self, error: openai.LengthFinishReasonError) -> None:
+        """Refuse an object that broke off at its limit, where the caller wants it parsed.
+
+        Raises:
+            LengthFinishReasonError: The caller gave a class, and not a schema.
+        """
+        if isinstance(self.settings.get("response_format"), type):
+            raise error
 
     @asynccontextmanager
     async def explained(

@@ -8,25 +8,21 @@ what is in this module knows the difference.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables import (
     Runnable,
-    RunnableBinding,
     RunnableConfig,
-    RunnableWithFallbacks,
 )
-from langchain_core.runnables.base import RunnableBindingBase
 from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
@@ -35,10 +31,17 @@ from pydantic import TypeAdapter
 from typing_extensions import override
 
 from ..models.attention import Attention
-from ..models.capabilities import SupportsAttention
+from ..models.capabilities import (
+    SupportsAttention,
+    chat_models,
+    stops_by_itself,
+    supports_logprobs,
+    takes_limit,
+)
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
-from .confidence import TOP_LOGPROBS, read_logprobs
+from .confidence import TOP_LOGPROBS
+from .reply import Reply, too_long
 from .settings import check_state
 from .state import CallStyle, Role, RunState
 
@@ -49,100 +52,9 @@ ChatModel = Runnable[LanguageModelInput, AIMessage]
 
 _Result = TypeVar("_Result")
 
-_FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "finishReason", "stopReason")
-
-_LIMITS = {
-    "length",
-    "max_tokens",
-    "max_output_tokens",
-    "max_length",
-    "model_length",
-    "model_context_window_exceeded",
-}
-
-_THOUGHTS = ("reasoning", "thinking", "reasoning_content")
-
-_FILTERS = {"content_filter", "content_filtered", "refusal", "safety", "guardrail_intervened"}
+_REPLY = TypeAdapter(Reply)
 
 _OVERLOADED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
-
-class TooLong(NamedTuple):
-    """A prompt that exceeds the model's context, in tokens; None where the model does not say.
-
-    Attributes:
-        limit: What the context holds, answer included.
-        length: The prompt.
-        answer: What the answer may have.
-    """
-
-    limit: int | None
-    length: int | None
-    answer: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's output, or one sentence that says why there is none.
-
-    Attributes:
-        seconds: Wall clock of the call.
-        text: The output; empty if the call failed.
-        input_tokens: Tokens of the prompt; None if the model does not say.
-        output_tokens: Tokens generated; None if the model does not say.
-        cached_tokens: Tokens of the prompt that came from a prefix cache; None if unknown.
-        finish_reason: Why the model stopped, "length" for every way to say "at its limit".
-        drafted_tokens: In speculative decoding: tokens that the draft model proposed.
-        accepted_tokens: How many of them are in the output.
-        error: Why the call failed.
-        too_long: Set if it failed because the prompt was longer than the model's context.
-        cached: Whether it came from a `CallCache`.
-        reasoning: What the model thought in a channel of its own.
-        logprobs: Its tokens with their log-probabilities, as `confidence.Tokens`; None if the model
-            gives none.
-    """
-
-    seconds: float
-    text: str = ""
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    finish_reason: str | None = None
-    drafted_tokens: int | None = None
-    accepted_tokens: int | None = None
-    error: str | None = None
-    too_long: TooLong | None = None
-    cached: bool = False
-    reasoning: str = ""
-    logprobs: list[list[Any]] | None = None
-
-    @classmethod
-    def read(cls, message: AIMessage, seconds: float) -> "Reply":
-        """Read a model's message.
-
-        Raises:
-            ModelError: There is no answer, because the model refused or a filter took it away.
-        """
-        usage: Mapping[str, Any] = message.usage_metadata or {}
-        metadata, text = message.response_metadata, str(message.text)
-        finish_reason = _finish_reason(metadata)
-        if not text.strip() and (refusal := _refusal(message, finish_reason)):
-            raise ModelError(f"the model gave no answer ({refusal})")
-        return cls(
-            seconds,
-            text,
-            usage.get("input_tokens"),
-            usage.get("output_tokens"),
-            usage.get("input_token_details", {}).get("cache_read"),
-            finish_reason,
-            metadata.get("drafted_tokens"),
-            metadata.get("accepted_tokens"),
-            reasoning=_reasoning(message),
-            logprobs=read_logprobs(metadata),
-        )
-
-
-_REPLY = TypeAdapter(Reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +97,7 @@ class Request:
     def key(self, cache: CallCache) -> str:
         """Return the key of the call: role and style play no part, the prompt has all of them."""
         draft = None if self.draft is None else cache.identity(self.draft)
-        limit = self.max_tokens if _takes_limit(self.model) else None
+        limit = self.max_tokens if takes_limit(self.model) else None
         form = [self.form] if self.form else []
         return cache.key_of(self.model, [*_prompt(self), limit, draft, *form])
 
@@ -285,9 +197,9 @@ class Caller:
     async def _call(self, request: Request) -> Reply:
         start = time.perf_counter()
         model, timeout = request.model, request.timeout
-        stops = _stops_by_itself(model)
+        stops = stops_by_itself(model)
         settings: dict[str, Any] = {}
-        if _takes_limit(model):
+        if takes_limit(model):
             settings["max_tokens"] = request.max_tokens
         if stops and timeout is not None:
             settings["timeout"] = timeout
@@ -298,7 +210,7 @@ class Caller:
         if not all(getattr(one, "loaded", True) for one in chat_models(model)):
             emit({"event": "loading", "role": request.role})
         # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
-        if request.style in {"direct", "transfer"} and _supports_logprobs(model):
+        if request.style in {"direct", "transfer"} and supports_logprobs(model):
             settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         config: RunnableConfig = {
             **self.config,
@@ -423,6 +335,11 @@ def _named_by(role: Role, callbacks: Any) -> Any:
     return named
 
 
+def one_line(error: object) -> str:
+    """Return an error's reason in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def tool_call_id() -> str | None:
     """Return the id of the tool call that the running node is inside of; None for none."""
     called: str | None = (get_config().get("metadata") or {}).get("tool_call_id")
@@ -436,18 +353,6 @@ def emit(event: dict[str, Any]) -> None:
     """
     called = tool_call_id()
     get_stream_writer()({**event, "tool_call_id": called} if called else event)
-
-
-def one_line(error: object) -> str:
-    """Return an error's reason in one line."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def too_long(error: Exception, answer: int) -> TooLong | None:
-    """Read an error about a prompt that was too long; None if it is about something else."""
-    if not isinstance(error, ContextOverflowError):
-        return None
-    return TooLong(getattr(error, "limit", None), getattr(error, "length", None), answer)
 
 
 def worth_retrying(error: BaseException) -> bool:
@@ -495,54 +400,9 @@ def tried_again(error: Exception) -> bool:
     return info is not None and info.node_attempt < MODEL_RETRY.max_attempts
 
 
-def chat_models(model: Any) -> tuple[BaseChatModel, ...]:
-    """Return the chat models inside a model's wrappers; none if it holds anything else."""
-    if isinstance(model, BaseChatModel):
-        return (model,)
-    if isinstance(model, RunnableBindingBase):
-        return chat_models(model.bound)
-    if isinstance(model, RunnableWithFallbacks):
-        inside = [chat_models(one) for one in model.runnables]
-        return tuple(one for models in inside for one in models) if all(inside) else ()
-    return ()
-
-
-def supports_attention(model: Any) -> SupportsAttention | None:
-    """Return what gives a model's attention, through its wrappers; None if nothing does.
-
-    A wrapper that gives it itself goes first; of a model with fallbacks, its first one counts.
-    """
-    if isinstance(model, RunnableBindingBase):
-        # LangChain's own passes on what its model has, but for a deeper one.
-        if not isinstance(model, RunnableBinding) and isinstance(model, SupportsAttention):
-            return model
-        return supports_attention(model.bound)
-    if isinstance(model, RunnableWithFallbacks):
-        return supports_attention(model.runnable)
-    return model if isinstance(model, SupportsAttention) and not isinstance(model, type) else None
-
-
 def _prompt(request: Request) -> list[Any]:
     texts = [[message.type, str(message.text)] for message in request.messages]
     return [texts, list(request.images)]
-
-
-def _takes_limit(model: ChatModel) -> bool:
-    """Whether `max_tokens` can be passed; a few packages (ChatOllama) call it otherwise."""
-    return all("max_tokens" in type(one).model_fields for one in chat_models(model))
-
-
-def _supports_logprobs(model: ChatModel) -> bool:
-    return all(hasattr(type(one), "supports_logprobs") for one in chat_models(model))
-
-
-def _stops_by_itself(model: Any) -> bool:
-    """Whether the model takes `timeout=` with a call, and then really stops computing."""
-    # Bound arguments reach it; with retries or fallbacks, more than one call would count.
-    while type(model) is RunnableBinding:
-        model = model.bound
-    # As `isinstance` with SupportsTimeout, twenty times as fast.
-    return hasattr(type(model), "supports_timeout")
 
 
 def _within(seconds: float, work: Callable[[], _Result]) -> _Result:
@@ -559,48 +419,3 @@ def _within(seconds: float, work: Callable[[], _Result]) -> _Result:
     # streamed tokens would be lost.
     threading.Thread(target=copy_context().run, args=(run_work,), daemon=True).start()
     return result.result(timeout=seconds)
-
-
-def _reasoning(message: AIMessage) -> str:
-    """Return what a model thought, from the places where packages put it."""
-    thoughts = [
-        one
-        for block in (message.content if isinstance(message.content, list) else ())
-        if isinstance(block, dict) and block.get("type") in _THOUGHTS
-        for one in _thoughts(block)
-    ]
-    kept = message.additional_kwargs
-    return "\n".join(thoughts) or str(kept.get("reasoning_content") or kept.get("reasoning") or "")
-
-
-def _thoughts(block: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a block: of LangChain, Anthropic, Bedrock, or a summary of OpenAI."""
-    if isinstance(summary := block.get("summary"), list):
-        return [str(part.get("text", "")) for part in summary if isinstance(part, Mapping)]
-    found = next((block[key] for key in (*_THOUGHTS, "text") if block.get(key)), "")
-    text = found.get("text", "") if isinstance(found, Mapping) else found
-    return [str(text)] if text else []
-
-
-def _refusal(message: AIMessage, finish_reason: str | None) -> str | None:
-    """Return why a model gives no answer, if it says that it will not."""
-    blocks = message.content if isinstance(message.content, list) else ()
-    said = [block.get("refusal") for block in blocks if isinstance(block, dict)]
-    said.append(message.additional_kwargs.get("refusal"))
-    filtered = str(finish_reason).lower() in _FILTERS
-    return next((str(one) for one in said if one), finish_reason if filtered else None)
-
-
-def _finish_reason(metadata: Mapping[str, Any]) -> str | None:
-    """Return why a model stopped, from the many places where packages say it."""
-    # OpenAI's Responses API: {"status": "incomplete", "incomplete_details": {"reason": ...}}
-    details = metadata.get("incomplete_details")
-    first = details.get("reason") if isinstance(details, Mapping) else None
-    for reason in (first, *(metadata.get(key) for key in _FINISH_KEYS)):
-        values = [reason]
-        if isinstance(reason, Mapping | list | tuple):  # {"type": "length"}, ["length"]
-            values = list(reason.values() if isinstance(reason, Mapping) else reason)
-        texts = [getattr(one, "name", one) for one in values]  # an enum's member has a name
-        if text := next((one for one in texts if isinstance(one, str) and one), None):
-            return "length" if text.lower() in _LIMITS else text
-    return None

@@ -65,14 +65,8 @@ def answer_probability(
         tokens: The output's tokens, at least one.
     """
     text = text.strip()
-    offset = max("".join(token for token, *_ in tokens).find(text), 0)
     found = list(re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE))
-    start, end = found[-1].span() if found else (0, len(text))
-    inside, at = [], -offset
-    for entry in tokens:
-        if at < end and at + len(entry[0]) > start:
-            inside.append(entry)
-        at += len(entry[0])
+    inside = _tokens_of(text, found[-1].span() if found else (0, len(text)), tokens)
     alternatives = {"yes_no": ("yes", "no"), "choice": tuple(LETTERS[:choices].lower())}.get(kind)
     if alternatives and found and inside:
         first, logprob, others = inside[0]
@@ -85,7 +79,26 @@ def answer_probability(
                 shares[means[0]] += math.exp(value)
         if own := shares.get(answer.lower()):
             return own / sum(shares.values())
-    return min(1.0, math.exp(sum(logprob for _, logprob, _ in inside or tokens)))
+    return _product(inside or tokens)
+
+
+def span_probability(text: str, span: tuple[int, int], tokens: Tokens) -> float:
+    """Return the probability of the tokens of a span (start, end) of an output."""
+    return _product(_tokens_of(text, span, tokens))
+
+
+def _tokens_of(text: str, span: tuple[int, int], tokens: Tokens) -> Tokens:
+    at = -max("".join(token for token, *_ in tokens).find(text), 0)
+    inside = []
+    for entry in tokens:
+        if at < span[1] and at + len(entry[0]) > span[0]:
+            inside.append(entry)
+        at += len(entry[0])
+    return inside
+
+
+def _product(tokens: Tokens) -> float:
+    return min(1.0, math.exp(sum(logprob for _, logprob, _ in tokens)))
 
 
 def standing_call(

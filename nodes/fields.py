@@ -5,7 +5,7 @@ and of the transfer name the others, without what anybody answered.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast, get_args
 
@@ -18,8 +18,11 @@ from ..answers.schemas import (
     field_answer,
     fields_agree,
     json_schema,
+    value_span,
 )
+from .confidence import Tokens, span_probability
 from .state import (
+    MAX_SCHEMA,
     CallKey,
     Disputed,
     Fallback,
@@ -45,10 +48,27 @@ def checked_schema(schema: Any) -> dict[str, Any]:
     """
     try:
         plain = json_schema(schema)
-        _schema(json.dumps(plain))
-    except (SchemaError, TypeError) as error:
+        text = json.dumps(plain)
+        if len(text) > MAX_SCHEMA:
+            raise SchemaError(f"It has more than {MAX_SCHEMA:,} characters.")
+        _schema(text)
+    except SchemaError as error:
         raise MAIInputError(f"The schema cannot be used. {error}") from error
+    except (RecursionError, TypeError, ValueError) as error:
+        raise MAIInputError("The schema cannot be used: JSON cannot hold it.") from error
     return plain
+
+
+def check_readings(task: Task, calls: Iterable[ModelCall]) -> None:
+    """Refuse calls that hold other than readings of the task's schema.
+
+    Raises:
+        ValueError: One does, or the task's schema is none.
+    """
+    if "schema" in task:
+        schema = _schema(json.dumps(checked_schema(task["schema"])))
+        for call in calls:
+            schema.check(readings_of(call))
 
 
 def wanted_schema(task: Task, disputed: Disputed | None) -> Schema | None:
@@ -64,11 +84,22 @@ def most_tokens(schema: Schema) -> int:
     return sum(_TOKENS * (8 if one.kind == "objects" else 1) for one in schema.fields)
 
 
-def read_fields(task: Task, text: str) -> tuple[str | None, dict[str, Reading] | None]:
-    """Return an output as JSON text and as readings by field; None if it fills no field."""
+def read_fields(
+    task: Task, text: str, tokens: Tokens | None
+) -> tuple[str | None, dict[str, Reading] | None]:
+    """Return an output as JSON text and as readings by field; None if it fills no field.
+
+    Args:
+        task: The question.
+        text: The output.
+        tokens: Its tokens with their log-probabilities, if the model gave any.
+    """
     schema = _schema(json.dumps(task["schema"]))
     if not (readings := schema.read_object(text)):
         return None, None
+    for name, reading in readings.items() if tokens else ():
+        if span := value_span(text, name):
+            reading["probability"] = span_probability(text, span, tokens or ())
     return _text(schema, readings), readings
 
 
@@ -130,7 +161,9 @@ def fill(
         if reading:
             fields[one.name] = _answered(reading, route, None if source == key else source)
         elif one.required or one.nullable:
-            fields[one.name] = FieldAnswer(value=None, written="", route=route, fallback=None)
+            fields[one.name] = FieldAnswer(
+                value=None, written="", route=route, fallback=None, probability=None
+            )
             fields[one.name]["reason"] = "No model gave a value that the schema allows."
     lacking = [one.name for one in schema.fields if "reason" in fields.get(one.name, {})]
     if names := [one.name for one in schema.only(lacking).fields if not one.nullable]:
@@ -145,8 +178,13 @@ def fill(
 
 
 def _answered(reading: Reading, route: Route, fallback: Fallback | None) -> FieldAnswer:
-    value, written = reading["value"], reading["written"]
-    return FieldAnswer(value=value, written=written, route=route, fallback=fallback)
+    return FieldAnswer(
+        value=reading["value"],
+        written=reading["written"],
+        route=route,
+        fallback=fallback,
+        probability=reading.get("probability"),
+    )
 
 
 def _text(schema: Schema, readings: Mapping[str, Any]) -> str:

@@ -16,15 +16,17 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from filelock import FileLock
+from pydantic import Field, TypeAdapter
 
 from ..answers import agree
 from ..configs import PromptsConfig
 from ..configs.files import write_whole
+from ..models.capabilities import chat_models
 from .call_cache import model_identity
-from .caller import Caller, ChatModel, Node, Update, chat_models, emit
+from .caller import Caller, ChatModel, Node, Update, emit
 from .confidence import Calibration, load_calibration, rate_at, standing_call
 from .model_call import read_answer
 from .state import Fallback, GateDecision, ModelCall, Route, RunState, Task
@@ -35,6 +37,9 @@ _ELSEWHERE = {"base_url", "headers", "query"}
 _EXCESS = 2.7
 """The audit bets on so many times the risk; chosen in simulations of 2% that becomes 6%."""
 _EVERY, _BET_LATER = 25, 0.05
+
+_LOCK_SECONDS = 10.0
+"""How long a question waits for the file of the audit."""
 
 
 def describe_cascade(
@@ -100,10 +105,10 @@ class AuditState:
     """
 
     calibration: str
-    questions: int = 0
-    losses: int = 0
-    bets: float = 0.7
-    reserve: float = 0.3
+    questions: Annotated[int, Field(ge=0)] = 0
+    losses: Annotated[int, Field(ge=0)] = 0
+    bets: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.7
+    reserve: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.3
     failed: bool = False
 
     def after(self, loss: bool, risk: float, delta: float) -> "AuditState":
@@ -117,6 +122,9 @@ class AuditState:
         return AuditState(self.calibration, *counts, bets, reserve, failed)
 
 
+_STORED = TypeAdapter(AuditState)
+
+
 class Audit:
     """The audit of a calibration; threads and processes may share its file."""
 
@@ -126,19 +134,21 @@ class Audit:
         self._limits = calibration.risk, calibration.delta
         self._state = self._fresh = AuditState(calibration=digest)
         self._path = path
-        self._lock: Any = threading.Lock() if path is None else FileLock(f"{path}.lock")
+        self._lock: Any = (
+            threading.Lock() if path is None else FileLock(f"{path}.lock", timeout=_LOCK_SECONDS)
+        )
 
     def state(self) -> AuditState:
         """Return what was seen so far.
 
         Raises:
             OSError: The file cannot be read.
-            TypeError: It holds no audit, as for ValueError.
+            ValueError: It holds no audit.
         """
         if self._path is None:
             return self._state
         try:
-            found = AuditState(**json.loads(self._path.read_bytes()))
+            found = _STORED.validate_json(self._path.read_bytes(), strict=True)
         except FileNotFoundError:
             return self._fresh
         return found if found.calibration == self._fresh.calibration else self._fresh
@@ -147,8 +157,8 @@ class Audit:
         """Count an audited question, and return what was seen so far.
 
         Raises:
-            OSError: The file cannot be read or written, as for ConfigError.
-            TypeError: It holds no audit, as for ValueError.
+            OSError: The file cannot be read, or another process keeps it locked.
+            ValueError: It holds no audit, or cannot be written.
         """
         with self._lock:
             self._state = self.state().after(loss, *self._limits)
@@ -214,7 +224,7 @@ class Gate:
             return self._mismatch
         try:
             return self._exceeded(self._audit.state())
-        except (OSError, TypeError, ValueError) as error:
+        except (OSError, ValueError) as error:
             return f"The gate is off: the file of its audit cannot be read ({error})."
 
     def decide(self, call: ModelCall, task: Task) -> GateDecision:
@@ -259,7 +269,7 @@ class Gate:
             loss = own["confident"] and is_loss(route, fallback, calls)
             try:
                 own = {**own, "off": self._exceeded(self._audit.add(loss))}
-            except (OSError, TypeError, ValueError) as error:
+            except (OSError, ValueError) as error:
                 own = {**own, "off": f"The gate is off: its audit cannot be kept ({error})."}
         standing = standing_call(route, fallback, calls)
         rates = self.calibration.confidence.get(route)

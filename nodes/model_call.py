@@ -9,11 +9,11 @@ from langchain_core.language_models import BaseChatModel
 
 from ..answers import Answer, parse
 from ..configs import ConfigError, PromptsConfig, load_prompts
-from ..models.capabilities import SupportsDraft
+from ..models.capabilities import SupportsDraft, chat_models
 from ..models.errors import ModelError
 from ..models.images import ImageAccess, ImageError, cached_image
 from .call_cache import CallCache
-from .caller import Caller, ChatModel, Node, Reply, Request, Update, chat_models, emit, finish
+from .caller import Caller, ChatModel, Node, Request, Update, emit, finish
 from .confidence import answer_probability
 from .fields import most_tokens, read_fields, wanted_schema
 from .prepare import read_images
@@ -26,6 +26,7 @@ from .prompts import (
     transfer_instruction,
 )
 from .reasoning import cut_reasoning
+from .reply import Reply
 from .state import CallStyle, ModelCall, Role, RunState, Task, Value
 
 PromptStyle = Literal["direct", "explain", "reason", "transfer"]
@@ -176,7 +177,7 @@ def record(role: Role, style: CallStyle, reply: Reply, task: Task) -> ModelCall:
     read = answer.value is not None
     shown, value = answer.shown if read else None, plain_value(answer)
     if "schema" in task:
-        shown, value = read_fields(task, reply.text)
+        shown, value = read_fields(task, reply.text, reply.logprobs)
     call: ModelCall = {
         "role": role,
         "style": style,

@@ -41,6 +41,7 @@ from .fields import checked_schema
 from .prompts import LETTERS
 from .settings import read_context
 from .state import (
+    MAX_TEXT,
     CallKey,
     ImageReference,
     MAIInputError,
@@ -169,6 +170,8 @@ def _question(given: Any, turn: Sequence[BaseMessage]) -> str:
     question = (text if given is None else given).strip()
     if not question:
         raise MAIInputError("The question is empty: write what is to be answered.")
+    if len(question) > MAX_TEXT:
+        raise MAIInputError(f"The question is too long: {MAX_TEXT:,} characters at most are read.")
     return question
 
 
@@ -288,7 +291,7 @@ def _choices_and_type(state: RunState, question: str) -> tuple[str, list[str], A
     wanted = state.get("answer_type") or "auto"
     if wanted != "auto" and wanted not in get_args(AnswerType):
         known = ", ".join(["auto", *get_args(AnswerType)])
-        raise MAIInputError(f"The answer type {wanted!r} is unknown; use one of {known}.")
+        raise MAIInputError(f"The answer type {wanted!r:.80} is unknown; use one of {known}.")
     choices = _checked_choices(state.get("choices"))
     if not choices and wanted in {"auto", "choice"}:
         question, found = split_choices(question)
@@ -306,7 +309,9 @@ def _checked_choices(choices: Any) -> list[str]:
     choices = _filled(choices)
     for choice in choices:
         if not isinstance(choice, str):
-            raise MAIInputError(f"Every choice must be a text, not {choice!r}.")
+            raise MAIInputError(f"Every choice must be a text, not {_kind(choice)}.")
+    if sum(map(len, choices)) > MAX_TEXT:
+        raise MAIInputError(f"The choices are too long: together, {MAX_TEXT:,} characters at most.")
     # A line break would let one option look like two.
     texts = [" ".join(line.strip() for line in choice.strip().splitlines()) for choice in choices]
     if len(texts) > len(LETTERS):
@@ -314,7 +319,7 @@ def _checked_choices(choices: Any) -> list[str]:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
-            raise MAIInputError(f"The choice {text!r} is given twice; remove one.")
+            raise MAIInputError(f"The choice {text!r:.80} is given twice; remove one.")
         seen.add(text)
     return texts
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from typing import Literal, NamedTuple
 
-from .caller import TooLong
+from .reply import TooLong
 
 Cut = Literal["length", "loop"]
 

@@ -12,22 +12,12 @@ from typing import Any, Literal
 from langgraph.errors import GraphBubbleUp
 
 from ..configs import ConfigError, SparseTransfer
-from ..models.capabilities import SupportsAttention
+from ..models.capabilities import SupportsAttention, supports_attention
 from .call_cache import CallCache
-from .caller import (
-    Caller,
-    ChatModel,
-    Node,
-    Reply,
-    Update,
-    emit,
-    one_line,
-    supports_attention,
-    too_long,
-    tried_again,
-)
+from .caller import Caller, ChatModel, Node, Update, emit, one_line, tried_again
 from .model_call import Agent, announce, ask, record, request_of, whole_reasoning
 from .reasoning import Shortening, cut_reasoning
+from .reply import Reply, too_long
 from .sparse_transfer import TokenSelector
 from .state import CallKey, MAIInputError, ModelCall, Role, RunState, Selection
 from .verification import check_callback

@@ -1,7 +1,7 @@
 """The settings of one run: what `context=` provides, and what the nodes read of it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -15,7 +15,8 @@ from pydantic import (
 
 from ..configs import list_prompts
 from ..configs.schemas import refuse_bool
-from .state import AskedType, CallKey, MAIInputError, RunState
+from .fields import check_readings
+from .state import AskedType, CallKey, MAIInputError, ModelCall, RunState
 
 _MOST = 2**31 - 1
 
@@ -141,7 +142,7 @@ def _field(context: object, name: str) -> Any:
 _CHECKED: dict[str, TypeAdapter[Any]] = {
     name: TypeAdapter(kind)
     for name, kind in get_type_hints(RunState).items()
-    if name in {*get_args(CallKey), "task", "image_data", "review", "gate"}
+    if name in {*get_args(CallKey), "task", "image_data", "review", "gate", "disputed"}
     or name.endswith("_verdict")
 }
 """What nodes read of each other, by key."""
@@ -163,7 +164,10 @@ def check_state(state: RunState) -> None:
         name = "task.settings"
         if settings := state["task"].get("settings"):
             MAIContext.model_validate(settings)
-    except ValidationError as error:
+        name = "task.schema"
+        calls = (state.get(key) for key in get_args(CallKey))
+        check_readings(state["task"], [cast("ModelCall", call) for call in calls if call])
+    except (TypeError, ValueError) as error:
         # Without what it holds: this may be shown to whoever wrote it.
         raise MAIInputError(
             f"The run's state holds no {name!r} as this graph writes it; start a new run with a "

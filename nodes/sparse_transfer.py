@@ -20,8 +20,8 @@ from typing import SupportsFloat
 
 from ..configs import ConfigError, SparseTransfer
 from ..models.attention import Attention
-from ..models.capabilities import SupportsAttention
-from .caller import AttentionPass, Caller, Request, chat_models
+from ..models.capabilities import SupportsAttention, chat_models
+from .caller import AttentionPass, Caller, Request
 from .model_call import Agent
 from .state import Selection
 

@@ -43,6 +43,12 @@ Value = bool | float | str | list[str] | dict[str, Any] | None
 """A typed answer: yes or no, a number, a letter or a text, a list; None for an abstention. In a
 schema: an object; of a call, what it says of each field (`Reading`)."""
 
+MAX_TEXT = 200_000
+"""Characters that a question may have, and its choices together."""
+
+MAX_SCHEMA = 50_000
+"""Characters that a schema may have."""
+
 Disputed = dict[Literal["direct", "reasoning"], list[str]]
 """The fields of a schema in which the models differ, after each verification."""
 
@@ -82,6 +88,7 @@ class FieldAnswer(TypedDict):
         written: The same as the model wrote it.
         route: How far the run went for it.
         fallback: What answered where the step that should have answered could not.
+        probability: That of the value's tokens; None where the model tells none.
         reason: Why it has no value; missing if it has one.
     """
 
@@ -89,6 +96,7 @@ class FieldAnswer(TypedDict):
     written: str
     route: Route
     fallback: Fallback | None
+    probability: float | None
     reason: NotRequired[str]
 
 

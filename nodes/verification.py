@@ -18,9 +18,10 @@ from ..answers.answer import FREE_TEXT_OVERLAP
 from ..answers.schemas import Schema
 from ..configs import ConfigError
 from .call_cache import CallCache
-from .caller import Caller, ChatModel, Node, Reply, Request, Update, emit, one_line
+from .caller import Caller, ChatModel, Node, Request, Update, emit, one_line
 from .fields import disputed_fields, wanted_schema
 from .model_call import check_chat_model, check_timeout, read_answer, record, whole_reasoning
+from .reply import Reply
 from .settings import check_state
 from .state import CallKey, ModelCall, RunState, Task
 

@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
+from typing_extensions import override
 
 from ..models.pairs import Pair
 from .metrics import ROLES, Metrics
@@ -36,6 +37,14 @@ PROBE_SECONDS, SILENT_SECONDS = 5.0, 30.0
 _UNEXPECTED = RequestError("An unexpected error; the server's log has it.", 500)
 
 _Result = TypeVar("_Result")
+
+
+class _JSON(JSONResponse):
+    """JSON in ASCII: models may generate half characters, and line breaks that end an event."""
+
+    @override
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 class Endpoint(FastAPI):
@@ -118,7 +127,7 @@ class Endpoint(FastAPI):
         try:
             if not chat.stream:
                 done = await _unless_gone(request.receive, run)
-                return JSONResponse(Envelope(chat.model).whole(done))
+                return _JSON(Envelope(chat.model).whole(done))
             # What fails before there is something to send has a status of its own.
             first = asyncio.ensure_future(parts.get())
             await _unless_gone(request.receive, asyncio.wait({first}, timeout=KEEP_ALIVE_SECONDS))
@@ -182,7 +191,7 @@ class Endpoint(FastAPI):
         known = error if isinstance(error, RequestError) else _UNEXPECTED
         self._counts.requests.labels(known.status).inc()
         headers = {"Retry-After": str(known.retry_after)} if known.retry_after else None
-        return JSONResponse(known.body, known.status, headers)
+        return _JSON(known.body, known.status, headers)
 
 
 @asynccontextmanager
@@ -244,7 +253,7 @@ async def _events(
 
 
 def _event(body: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+    return b"data: " + _JSON(body).body + b"\n\n"
 
 
 async def _body(request: Request, *, keep: bool = True) -> bytes:

@@ -246,11 +246,11 @@ def _explained(error: ValidationError) -> RequestError:
         if name != former and "[" not in str(name):
             place += f"[{name}]" if isinstance(name, int) else f".{name}"
         former = name
-    place = place.lstrip(".")
+    place = place.lstrip(".")[:200]
     match problem["type"]:
         case "union_tag_invalid":
             known = problem["ctx"]["expected_tags"]
-            words = f"is of type {problem['ctx']['tag']!r}, but only {known} are known here"
+            words = f"is of type {problem['ctx']['tag']!r:.80}, but only {known} are known here"
         case "extra_forbidden":
             words = "is unknown here; leave it out"
         case _:

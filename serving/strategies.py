@@ -1,10 +1,12 @@
 """A pair's strategies and its two models, by the names that requests use."""
 
 import asyncio
+import json
+import os
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
@@ -20,7 +22,7 @@ from ..models.images import ImageError, block_image
 from ..models.pairs import Pair
 from ..nodes.gate import Gate
 from ..nodes.settings import MAIContext
-from ..nodes.state import MAIError, MAIInputError, ModelCall
+from ..nodes.state import MAX_SCHEMA, MAX_TEXT, CallStyle, MAIError, MAIInputError, ModelCall
 from .metrics import ROLES, Metrics
 from .protocol import ChatRequest, Completion, RequestError
 
@@ -29,7 +31,9 @@ Emit = Callable[[dict[str, str]], object]
 
 _REASONING = {"explain", "reason"}
 _TOLD = ("answer", "value", "route", "fallback", "confidence", "gate", "fields", "calls")
-_FAILED_CALL = re.compile(r"The (small|large) model's (\w+) call failed: ")
+_FAILED_CALL = re.compile(
+    rf"The (small|large) model's ({'|'.join(get_args(CallStyle))}) call failed: "
+)
 
 
 class Strategies:
@@ -43,6 +47,7 @@ class Strategies:
         self._metrics = metrics
         self._timeout = timeout
         self._allow_fetch = allow_fetch
+        self._schemes = ("data:", "http://", "https://") if allow_fetch else ("data:",)
         self._gate = Gate(pair.gate, audit=pair.audit) if pair.gate else None
         self._graph = lru_cache(maxsize=64)(self._build)
         there = [name for name in STRATEGIES if not unavailable(name, pair.small, pair.large)]
@@ -64,9 +69,14 @@ class Strategies:
             raise RequestError(f"{chat.model} transfers no reasoning.", param="mai.transfer")
         if chat.model == "speculative" and chat.temperature:
             raise RequestError("speculative decodes at temperature 0.", param="temperature")
+        if sum(len(message.text) for message in chat.messages) > MAX_TEXT:
+            words = f"The texts have more than {MAX_TEXT:,} characters together; shorten them."
+            raise RequestError(words, param="messages", code="context_length_exceeded")
+        if len(json.dumps(chat.form)) > MAX_SCHEMA:
+            words = f"The schema has more than {MAX_SCHEMA:,} characters."
+            raise RequestError(words, param="response_format")
         for url in (url for message in chat.messages for url in message.image_urls):
-            scheme = url[:8].partition(":")[0].lower()
-            if scheme != "data" and not (self._allow_fetch and scheme in {"http", "https"}):
+            if not url[:8].lower().startswith(self._schemes):
                 words = "Send images as data URIs (data:image/png;base64,...)"
                 also = ", or as http(s) URLs" if self._allow_fetch else "; none is fetched here"
                 raise RequestError(f"{words}{also}.", param="messages")
@@ -209,6 +219,7 @@ class Strategies:
             gate=None if changed else self._gate,
             timeout=self._timeout,
             allow_fetch=self._allow_fetch,
+            image_root=os.devnull,  # no client names a file
         )
 
 

@@ -54,6 +54,11 @@ ROOT = str(Path(langgraph_mai.__file__).parent)
 PICTURES = Path(ROOT) / "demo" / "pictures"
 
 
+SAID = [
+    "yes", "no", "3", "", SECRET[:3], '{"a": "x", "b": 3, "c": true}', '{"a": 2, "b": [], "c": {}}',
+]  # fmt: skip
+
+
 class Watch:
     """What a case opened, connected to or started that it must not; see `sys.addaudithook`."""
 
@@ -123,7 +128,7 @@ BLOCK_TYPES = [
 STATE_KEYS = [
     "messages", "question", "images", "choices", "answer_type", "task", "image_data", "answer",
     "route", "calls", "value", "review", "small_direct", "large_direct", "small_reason",
-    "large_transfer", "direct_verdict", "reasoning_verdict", "fallback",
+    "large_transfer", "direct_verdict", "reasoning_verdict", "fallback", "disputed", "gate",
 ]  # fmt: skip
 TASK_KEYS = [
     "question",
@@ -134,6 +139,7 @@ TASK_KEYS = [
     "prompts",
     "reference",
     "digest",
+    "schema",
 ]
 NODES = [
     "prepare", "small_agent", "large_agent", "verification", "small_reasoning",
@@ -149,6 +155,33 @@ def block(rng: random.Random) -> Any:
     return made | {"type": rng.choice(BLOCK_TYPES) if rng.random() < 0.8 else value(rng, 1)}
 
 
+SCHEMA_WORDS = [
+    "properties", "type", "enum", "items", "anyOf", "$ref", "$defs", "required", "description",
+    "pattern", "minimum", "const", "format", "a", "b", "object", "string", "integer", "array",
+    "boolean", "#/$defs/a", "#/properties/a", "#", "(a+)+$", "date",
+]  # fmt: skip
+
+
+def schema(rng: random.Random, depth: int = 4) -> Any:
+    """A JSON schema, more or less."""
+    kind = rng.randrange(10)
+    if depth < 4 and kind < 2:
+        return value(rng, 1)
+    if not depth or (depth < 4 and kind < 5):
+        return {"type": rng.choice(["string", "integer", "boolean", "number"])}
+    if depth < 4 and kind == 5:
+        return rng.choice(SCHEMA_WORDS)
+    made: dict[str, Any] = {
+        rng.choice(SCHEMA_WORDS): rng.choice([schema, value])(rng, depth - 1)
+        for _ in range(rng.randrange(3))
+    }
+    if rng.random() < 0.8:
+        names = rng.sample(["a", "b", "c", "__class__"], rng.randrange(1, 4))
+        made |= {"properties": {name: schema(rng, depth - 1) for name in names}}
+        made |= {"required": names, "type": "object"} if rng.random() < 0.8 else {}
+    return made
+
+
 class Doors:
     """The kinds of cases; each method makes one and throws it."""
 
@@ -161,7 +194,7 @@ class Doors:
         self.images = list(_real_files(self.root))
         self.folder = folder
         script = {
-            style: (lambda prompt: ["yes", "no", "3", "", SECRET[:3]][len(prompt) % 5])
+            style: (lambda prompt: SAID[len(prompt) % len(SAID)])
             for style in ("direct", "reason", "transfer", "explain", "judge")
         }
         models = [ScriptedModel(script=script, label=name) for name in ("small", "large")]
@@ -182,6 +215,8 @@ class Doors:
             content = [block(rng) for _ in range(rng.randrange(4))]
             with suppress(ValueError):  # LangChain refuses some
                 given["messages"] = [HumanMessage(content), AIMessage("x")][: rng.randrange(3)]
+        if rng.random() < 0.3:
+            given["schema"] = schema(rng)
         return self._run(given)
 
     def state(self, rng: random.Random) -> object:
@@ -195,6 +230,10 @@ class Doors:
         }
         if rng.random() < 0.5:
             update["task"]["settings"] = {"prompts": rng.choice(WORDS)}
+        if rng.random() < 0.5:
+            update["task"] |= {"schema": schema(rng), "answer_type": "free_text"}
+            update |= {key: _call(rng) for key in CALLS if rng.random() < 0.7}
+            update |= {"disputed": {"direct": ["a"]}} if rng.random() < 0.5 else {}
         if rng.random() < 0.5:
             return self._run(Command(goto=rng.choice(NODES), update=update))
         config = self._config()
@@ -284,6 +323,22 @@ DOCUMENTED: tuple[type[Exception], ...] = (
     ConfigError,
     DataError,
 )
+
+
+CALLS = ["small_direct", "large_direct", "small_reason", "large_transfer"]
+
+
+def _call(rng: random.Random) -> dict[str, Any]:
+    """A model call with readings of a schema, more or less."""
+    readings = {
+        name: {"value": value(rng, 1), "written": rng.choice(WORDS)}
+        for name in rng.sample(["a", "b", "c", "x"], rng.randrange(4))
+    }
+    numbers = dict.fromkeys(["images", "input_tokens", "output_tokens", "cached_tokens"], 1)
+    texts = dict.fromkeys(["text", "reasoning", "unit"], "") | {"answer": "{}", "seconds": 0.5}
+    others = dict.fromkeys(["finish_reason", "cut", "probability", "error"]) | {"cached": False}
+    named = {"role": "small", "style": "direct", "kind": "free_text"}
+    return {**numbers, **texts, **others, **named, "value": readings}
 
 
 def _mutated_text(text: str, rng: random.Random) -> str:

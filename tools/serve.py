@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typing_extensions import override
 
-from .errors import UsageError, reports_errors
+from .errors import UsageError, printable, reports_errors
 from .model_servers import LAST_PORT, StopSignals, base_url, serve_models
 from .options import Debug, Json, require
 
@@ -146,6 +147,14 @@ def serve(
     _run(endpoint, served, host, port or 8000)
 
 
+class _PlainFormatter(logging.Formatter):
+    """Leaves out of a log what a terminal would obey: a server says why it fails."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _run(endpoint: "Endpoint", pair: "Pair", host: str, port: int) -> None:
     """Load the models and serve until a signal comes; what runs then is finished."""
     import uvicorn
@@ -165,7 +174,9 @@ def _run(endpoint: "Endpoint", pair: "Pair", host: str, port: int) -> None:
             with suppress(UnreachableError):  # a server may come later; /health tells
                 model.load()
             progress.finish(step)
-    logging.basicConfig(format="%(message)s")
+    log = logging.StreamHandler()
+    log.setFormatter(_PlainFormatter())
+    logging.basicConfig(handlers=[log])
     logging.getLogger(f"{__package__.rpartition('.')[0]}.serving").setLevel(logging.INFO)
     config = uvicorn.Config(
         endpoint,
@@ -174,6 +185,7 @@ def _run(endpoint: "Endpoint", pair: "Pair", host: str, port: int) -> None:
         log_config=None,
         log_level="warning",
         access_log=False,
+        http="h11",  # which bounds headers; httptools reads any number of bytes
         timeout_keep_alive=60,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )

@@ -9,15 +9,17 @@ import io
 import math
 import re
 import threading
+import time
 import warnings
 from typing import NamedTuple, cast
 
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
+from typing_extensions import override
 
 MAX_PIXELS = 50_000_000
 """Images with more pixels, as a model would be given them, are refused."""
 
-MAX_RUN_PIXELS = 2 * MAX_PIXELS
+MAX_RUN_PIXELS = 60_000_000
 """All images of a question together may have so many."""
 
 MAX_IMAGES = 100
@@ -26,6 +28,9 @@ MAX_IMAGES = 100
 MAX_SCANS = 64
 """Progressive JPEGs with more scans are refused: common ones have 10, and each goes over the whole
 image."""
+
+DECODE_SECONDS = 4.0
+"""Processor time after which no more of a file is read: one of many tiny parts takes long."""
 
 MIN_SIDE = 32
 """Shortest side in pixels, after loading: a patch of Qwen3-VL (16) times its merge factor (2)."""
@@ -43,7 +48,8 @@ _LOOKS_LIKE = (
     (re.compile(rb"\s*(<!doctype html|<html|<head|<body)", re.IGNORECASE), "a web page"),
     (
         re.compile(
-            rb"\s*(<\?xml[^>]*>\s*|<!--.*?-->\s*|<!doctype svg[^>[]*(\[.*?\]\s*)?>\s*)*<svg",
+            # Each part is matched in one way (?>): in several, this would take forever.
+            rb"\s*(?>(?:<\?xml[^>]*>|<!--.*?-->|<!doctype svg[^>[]*(?:\[.*?\]\s*)?>)\s*)*<svg",
             re.IGNORECASE | re.DOTALL,
         ),
         "SVG",
@@ -62,6 +68,23 @@ _changing_filters = threading.Lock()
 
 class ImageError(ValueError):
     """An image that cannot be used; the message is one sentence that says why."""
+
+
+class _BoundedReader(io.BytesIO):
+    """A file in memory that refuses to be read for longer than `DECODE_SECONDS`."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data)
+        self._name = name
+        self._end = time.thread_time() + DECODE_SECONDS
+
+    @override
+    def read(self, size: int | None = -1) -> bytes:
+        if time.thread_time() > self._end:
+            raise ImageError(
+                f"{self._name} takes more than {DECODE_SECONDS:g} seconds to decode; save it anew."
+            )
+        return super().read(size)
 
 
 class Pixels(NamedTuple):
@@ -110,7 +133,7 @@ def _decode(source: bytes | Image.Image, name: str) -> Pixels:
     if isinstance(source, bytes):
         if not source:
             raise ImageError(f"{name} is empty (0 bytes).")
-        opened: Image.Image = Image.open(io.BytesIO(source), formats=_FORMATS)
+        opened: Image.Image = Image.open(_BoundedReader(source, name), formats=_FORMATS)
         if opened.format in {"JPEG", "MPO"} and source.count(b"\xff\xda") > MAX_SCANS:
             raise ImageError(f"{name} has more than {MAX_SCANS} scans; save it anew.")
     else:
@@ -120,18 +143,21 @@ def _decode(source: bytes | Image.Image, name: str) -> Pixels:
     if max(math.prod(opened.size), math.prod(_padded(opened.size))) > MAX_PIXELS:
         raise Image.DecompressionBombError
     opened.load()
-    upright = _upright(opened)
-    rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
-    image = _fit(rgb)
-    untouched = (
-        opened.format in {"PNG", "JPEG"}
+    encoding = opened.format
+    plain = (
+        encoding in {"PNG", "JPEG"}
         and opened.mode == "RGB"
         and not opened.has_transparency_data
         and not getattr(opened, "is_animated", False)
-        and upright is opened
-        and image is rgb
     )
-    return Pixels(image, opened.format, untouched)
+    upright = _upright(opened)
+    plain = plain and upright is opened
+    eight_bit = _eight_bit(_true_cmyk(upright, opened))
+    del opened, upright  # an image of 50 million pixels takes 200 MB
+    rgb = _flatten(eight_bit)
+    del eight_bit
+    image = _fit(rgb)
+    return Pixels(image, encoding, plain and image is rgb)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -177,9 +203,10 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 def _flatten(image: Image.Image) -> Image.Image:
     """To RGB, transparent parts white (a bare conversion shows black or hidden colours there)."""
     if image.has_transparency_data:
-        rgba = image.convert("RGBA")
-        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, rgba).convert("RGB")
+        rgba = image if image.mode == "RGBA" else image.convert("RGBA")
+        flat = Image.new("RGB", rgba.size, "white")
+        flat.paste(rgba, mask=rgba.getchannel("A"))
+        return flat
     return image if image.mode == "RGB" else image.convert("RGB")
 
 

@@ -30,6 +30,9 @@ from .sources import (
 CACHE_BYTES = 256 << 20
 """Memory that decoded images may take in a process; as much again for texts that hold images."""
 
+_MOST_LOSSLESS = 16_000_000
+"""Images of more pixels are encoded as JPEG: as PNG, one takes seconds."""
+
 _IMAGE_TYPES = ("image", "image_url", "input_image")
 
 
@@ -69,11 +72,12 @@ class DecodedImage:
 
     @property
     def mime_type(self) -> str:
-        """Of `base64`: photos that came as JPEG stay JPEG, everything else is PNG.
+        """Of `base64`: photos that came as JPEG stay JPEG, everything else of usual size is PNG.
 
         A lossless file of a photo is ten times as large.
         """
-        return "image/jpeg" if self.format in {"JPEG", "MPO"} else "image/png"
+        large = self.data is None and self.image.width * self.image.height > _MOST_LOSSLESS
+        return "image/jpeg" if large or self.format in {"JPEG", "MPO"} else "image/png"
 
     @property
     def block(self) -> dict[str, Any]:

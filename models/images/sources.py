@@ -26,7 +26,7 @@ FETCH_SECONDS = 20.0
 
 MAX_REDIRECTS = 10
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?!\\)", re.IGNORECASE)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 _NAME_LENGTH = 120
 _BARE_BASE64 = re.compile(r"(iVBORw0KGg|/9j/|R0lGOD|UklGR)[\w+/\s-]{60,}={0,2}\s*")
 """The beginnings of PNG, JPEG, GIF and WebP."""
@@ -229,7 +229,8 @@ async def _download(url: str) -> bytes:
                     raise _NotFetchedError(
                         f"it was answered with HTTP status {response.status_code}"
                     )
-                async for chunk in response.aiter_bytes():
+                # Raw, although it was told to encode nothing: some bytes may become gigabytes.
+                async for chunk in response.aiter_raw():
                     data += chunk
                     if len(data) > MAX_FETCH_BYTES:
                         raise _NotFetchedError(f"it is larger than {MAX_FETCH_BYTES >> 20} MiB")

@@ -81,6 +81,8 @@ class EngineSpec:
             # As long as the memory allows: vision models name contexts that few GPUs can hold.
             "max_model_len": -1,
             "enable_prefix_caching": True,
+            # As on transformers: bounds of numbers hold, and no white space goes on for ever.
+            "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
             "load_format": "safetensors",  # other formats can run code
             "disable_log_stats": True,
             "use_tqdm_on_load": False,

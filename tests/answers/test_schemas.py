@@ -3,6 +3,7 @@
 import json
 import random
 from datetime import date
+from functools import reduce
 from typing import Literal
 
 import pytest
@@ -80,6 +81,13 @@ def test_what_prompts_and_constrained_decoding_are_told():
     assert "$ref" not in json.dumps(part)
 
 
+NESTED = reduce(lambda inner, _: {"items": inner}, range(3000), {})
+DOUBLED = {"0": {"type": "string"}} | {
+    str(number): {"enum": [{"$ref": f"#/$defs/{number - 1}"}] * 2} for number in range(1, 31)
+}
+"""A few lines that stand for a billion."""
+
+
 @pytest.mark.parametrize(
     ("schema", "named"),
     [
@@ -91,6 +99,15 @@ def test_what_prompts_and_constrained_decoding_are_told():
         ({"properties": {"a": {"type": ["integer", "string"]}}}, "'a' is of a type"),
         ({"properties": {"a": {"anyOf": [{"type": "number"}, {"type": "string"}]}}}, "'a' is of"),
         ({"properties": {"a": True}}, "'a' is of a type"),
+        ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "no valid JSON schema"),
+        ({"properties": {"a": {"$ref": "file:///etc/hostname"}}}, "no valid JSON schema"),
+        ({"properties": {"a": {"$ref": "#/properties/a"}}}, "refers to itself"),
+        ({"properties": {"a": NESTED}}, "nests too deeply"),
+        ({"properties": {"a": {"$ref": "#/$defs/30"}}, "$defs": DOUBLED}, "It is too large"),
+        ({"properties": {str(n): {"type": "string"} for n in range(9000)}}, "It is too large"),
+        ({"properties": {"a": {"type": "string", "description": 5}}}, "no valid JSON schema"),
+        ({"properties": {"a": {"type": "array", "items": [1]}}}, "no valid JSON schema"),
+        ({"properties": {"a": {"type": "string", "pattern": "("}}}, "limits of the field 'a'"),
         ({"properties": {"a": {"type": "object", "properties": {}}}}, "'a' is of a type"),
         (
             {"properties": {"a": {"type": "array", "items": {"type": "array"}}}},

@@ -5,6 +5,7 @@ serve decides which answers can be checked.
 """
 
 import asyncio
+import json
 import os
 import re
 from importlib.util import find_spec
@@ -147,6 +148,46 @@ def test_many_questions_at_once_are_answered_as_one_by_one(pair, questions):
     assert [two["answer"] for two in together] == [one["answer"] for one in alone]
     assert [two["route"] for two in together] == [one["route"] for one in alone]
     assert not any(call["error"] for result in together for call in result["calls"])
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "red_shapes": {"type": "integer", "minimum": 0, "maximum": 20},
+        "star": {"type": "boolean"},
+        "color": {"enum": ["red", "green", "blue", "yellow"]},
+    },
+    "required": ["red_shapes", "star", "color"],
+    "additionalProperties": False,
+}
+
+
+def test_a_form_is_filled_whatever_the_models_know(pair):
+    """Its models were trained on sentences: they are held to the form while they decode."""
+    asked = {"question": "Fill in the form.", "images": [str(PICTURES / "shapes.png")]}
+    result = mai_of(pair).invoke(asked | {"schema": FORM})
+    for call in result["calls"]:
+        assert call["error"] is None
+        if call["style"] == "direct":
+            assert list(json.loads(call["text"])) == FORM["required"]
+    value = result["value"]
+    assert list(value) == list(result["fields"]) == FORM["required"]
+    assert isinstance(value["red_shapes"], int)
+    assert isinstance(value["star"], bool)
+    assert value["color"] in FORM["properties"]["color"]["enum"]
+    assert all(0 < field["probability"] <= 1 for field in result["fields"].values())
+
+
+def test_probabilities_are_those_of_transformers(pair, is_demo, questions):
+    if not is_demo:
+        pytest.skip("only of the demo pair is it known what they are")
+    known = mai_of(load_pair("demo"))
+    graph = mai_of(pair)
+    for question in questions[:12]:
+        wanted, found = known.invoke(question)["calls"], graph.invoke(question)["calls"]
+        for one, other in zip(wanted, found, strict=True):
+            assert other["probability"] == pytest.approx(one["probability"], abs=1e-3)
+            assert one["style"] not in {"direct", "transfer"} or 0 < one["probability"] <= 1
 
 
 def test_the_second_call_reuses_what_the_first_one_computed(pair, backend, is_demo):

@@ -179,8 +179,10 @@ def test_losses_turn_it_off_for_everyone_who_shares_the_file(tmp_path):
     assert (state["losses"], state["failed"]) == (state["questions"], True)
     again = ask(small, large, Gate(given, audit=path, audit_share=0))
     assert (again["route"], again["gate"]["off"]) == ("transferred", found["gate"]["off"])
-    path.write_text("{}")
-    assert "cannot be read" in ask(small, large, Gate(given, audit=path))["gate"]["off"]
+    wrong = [{"calibration": 5}, *(state | one for one in ({"bets": math.nan}, {"questions": -1}))]
+    for damaged in ["{}", "5", "\0", "[" * 9999, *map(json.dumps, wrong)]:
+        path.write_text(damaged)
+        assert "cannot be read" in ask(small, large, Gate(given, audit=path))["gate"]["off"]
 
 
 def test_a_question_that_is_not_sure_counts_as_kept(tmp_path):

@@ -8,6 +8,14 @@ from langgraph.types import Command
 from langgraph_mai import MAIError, MAIInputError, create_mai
 
 TASK = {"question": "?", "images": [], "choices": [], "answer_type": "yes_no"}
+ROWS = {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "number"}}}}
+SCHEMA = {"properties": {"count": {"type": "integer"}, "rows": ROWS}}
+CALL = {
+    "role": "small", "style": "direct", "text": "", "reasoning": "", "images": 0, "answer": "{}",
+    "value": None, "unit": "", "kind": "free_text", "input_tokens": None, "output_tokens": None,
+    "cached_tokens": None, "seconds": 0.1, "finish_reason": None, "cut": None, "probability": None,
+    "error": None, "cached": False,
+}  # fmt: skip
 SECRET = "the secret of a file"
 STATES = [
     {},
@@ -24,7 +32,16 @@ STATES = [
     {"task": TASK, "large_direct": {"text": "yes"}},
     {"task": TASK, "direct_verdict": "maybe"},
     {"task": TASK, "image_data": {"x": 5}},
-]
+    {"task": TASK, "disputed": {"direct": "count"}},
+    {"task": {**TASK, "schema": {}}},
+    {"task": {**TASK, "schema": {"properties": {"count": {"$ref": "#/none"}}}}},
+    {"task": {**TASK, "schema": {"properties": {"count": b"?"}}}},
+    *({"task": {**TASK, "schema": SCHEMA}, "small_direct": {**CALL, "value": value}} for value in [
+        "3", {"count": 3}, {"count": {"value": 3}}, {"count": {"value": "x", "written": "x"}},
+        {"other": {"value": 3, "written": "3"}}, {"rows": {"value": [3], "written": ""}},
+        {"count": {"value": b"3", "written": "3"}},
+    ]),
+]  # fmt: skip
 NODES = ["small_agent", "verification", "small_reasoning", "reasoning_transfer", "respond"]
 
 
@@ -89,7 +106,7 @@ def test_images_of_a_question_are_bounded_together(mai, run):
         run(mai, {"question": "?", "images": [dot] * 101}, thread("too many"))
     # A GIF of 7,000 x 7,000 pixels in some bytes; equal ones are decoded once.
     large = "data:image/gif;base64," + _gif(7000)
-    with pytest.raises(MAIInputError, match="100 million pixels together"):
+    with pytest.raises(MAIInputError, match="60 million pixels together"):
         run(mai, {"question": "?", "images": [large] * 3}, thread("large"))
 
 

@@ -1,4 +1,5 @@
 import base64
+import math
 
 import pytest
 from fakes import PROMPTS, block, models, png
@@ -54,6 +55,11 @@ def ask(**given):
         ),
         ({"question": "Which?", "choices": "cat, dog"}, "`choices` must be a list of texts"),
         ({"question": "Which?", "choices": ["cat", 3]}, "Every choice must be a text"),
+        ({"question": "?" * 200_001}, "The question is too long: 200,000 characters at most"),
+        ({"question": "?", "choices": ["a" * 199_999, "bb"]}, "The choices are too long"),
+        ({"question": "?", "schema": {"properties": {"a" * 50_000: {}}}}, "50,000 characters"),
+        ({"question": "?", "schema": {"properties": {"a": math.inf, "b": {1}}}}, "cannot hold it"),
+        ({"question": "?", "answer_type": "a" * 9999}, "is unknown; use one of auto"),
         ({"question": "Is it?", "images": ["/nowhere/red.png"]}, "/nowhere/red.png"),
         ({"question": "Is it?", "images": ["https://example.com/red.png"]}, "https://example.com"),
         ({"question": "Is it?", "images": [b"no picture"]}, "image"),
@@ -78,6 +84,7 @@ def test_what_cannot_be_asked_is_said_in_one_sentence(given, sentence):
         ask(**given)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
 
 
 def test_keys_that_a_parent_does_not_share_are_missed_aloud():

@@ -102,7 +102,7 @@ def test_models_that_agree_answer_directly():
     assert routes(result) == ["direct"] * 5
     assert set(small.styles) == {"direct"}
     assert result["fields"]["paid"] == {
-        "value": True, "written": "true", "route": "direct", "fallback": None,
+        "value": True, "written": "true", "route": "direct", "fallback": None, "probability": None,
     }  # fmt: skip
 
 

@@ -5,13 +5,10 @@ import asyncio
 import base64
 import gc
 import json
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -26,7 +23,6 @@ from langgraph_sdk import get_client, get_sync_client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from pages import run_python
-from processes import free_port
 
 from langgraph_mai import VisionMiddleware, create_vision_tool
 
@@ -40,58 +36,9 @@ SQUARES = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The server's URL."""
-    folder = tmp_path_factory.mktemp("server")
-    (folder / "demo").symlink_to(ROOT / "demo")  # the folder that is open for images
-    url = f"http://127.0.0.1:{(port := free_port())}"
-    secrets = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGGRAPH_MAI_PLANNER")
-    environment = {name: value for name, value in os.environ.items() if name not in secrets}
-    # Nothing outside this machine can be reached.
-    environment |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    environment |= {"NO_PROXY": "127.0.0.1", "LANGGRAPH_MAI_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload"]
-    options = ["--config", str(ROOT / "langgraph.json"), "--port", str(port)]
-    log = folder / "server.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, *options, "--n-jobs-per-worker", "4"],
-            cwd=folder,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            wait_for(url, process, log)
-            yield url
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    assert "BlockingError" not in log.read_text()
-
-
-def wait_for(url, process, log):
-    for _ in range(600):
-        if process.poll() is not None:
-            break
-        try:
-            if httpx.get(f"{url}/ok").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    pytest.fail(f"The server did not start:\n{log.read_text()[-3000:]}")
-
-
 @pytest.fixture
-async def client(server):
-    client = get_client(url=server)
+async def client(studio):
+    client = get_client(url=studio)
     yield client
     await client.aclose()
 
@@ -287,13 +234,13 @@ async def test_two_runs_at_once(client):
     assert order.index("b") < last["a"]
 
 
-async def test_it_answers_health_checks_while_models_compute(client, server):
+async def test_it_answers_health_checks_while_models_compute(client, studio):
     """Every check is answered, and some while the run goes on."""
     answered = []
     run = asyncio.gather(*(client.runs.wait(None, "mai", input=SQUARES) for _ in range(12)))
     async with httpx.AsyncClient() as checks:
         while not run.done():
-            answered.append((await checks.get(f"{server}/ok")).status_code)
+            answered.append((await checks.get(f"{studio}/ok")).status_code)
             await asyncio.sleep(0.05)
     assert {result["route"] for result in await run} == {"transferred"}
     assert len(answered) > 2
@@ -311,9 +258,9 @@ async def test_a_review_is_answered_by_a_decision(client):
 
 
 @pytest.fixture
-def remote_graph(server):
+def remote_graph(studio):
     """Makes a graph of the server, or of an address where none is."""
-    with get_sync_client(url=server) as here, get_sync_client(url="http://127.0.0.1:9") as nowhere:
+    with get_sync_client(url=studio) as here, get_sync_client(url="http://127.0.0.1:9") as nowhere:
         yield lambda name, *, served=True: RemoteGraph(
             name, sync_client=here if served else nowhere
         )
@@ -340,10 +287,10 @@ def test_a_remote_graph_in_a_tool_gets_images_as_data(remote_graph, graph):
     assert tool.invoke(asked) == first.content
 
 
-async def test_the_mcp_tool_answers_without_messages_and_says_what_is_wrong(server):
+async def test_the_mcp_tool_answers_without_messages_and_says_what_is_wrong(studio):
     data = data_uri("squares")
     async with (
-        streamable_http_client(f"{server}/mcp/") as (reading, writing, *_),
+        streamable_http_client(f"{studio}/mcp/") as (reading, writing, *_),
         ClientSession(reading, writing) as session,
     ):
         await session.initialize()
@@ -385,9 +332,9 @@ def test_a_graph_that_lacks_its_extra_says_which_when_it_runs():
     assert "langgraph-mai[agents]" in done.stderr
 
 
-async def test_each_graph_is_an_mcp_tool(server):
+async def test_each_graph_is_an_mcp_tool(studio):
     async with (
-        streamable_http_client(f"{server}/mcp/") as (reading, writing, *_),
+        streamable_http_client(f"{studio}/mcp/") as (reading, writing, *_),
         ClientSession(reading, writing) as session,
     ):
         await session.initialize()
@@ -404,7 +351,7 @@ async def test_each_graph_is_an_mcp_tool(server):
     assert (result["route"], result["fallback"]) == ("direct", None)
 
 
-def test_the_code_of_the_page_runs(server):
-    replaced = {"http://127.0.0.1:2024": server, '"demo/pictures': f'"{ROOT}/demo/pictures'}
+def test_the_code_of_the_page_runs(studio):
+    replaced = {"http://127.0.0.1:2024": studio, '"demo/pictures': f'"{ROOT}/demo/pictures'}
     run_python("docs/studio.md", replaced)["client"].close()
     gc.collect()  # A connection left open fails this test, not the next one.

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import time
 import warnings
 import zlib
 
@@ -181,6 +182,8 @@ def test_what_is_no_image_is_named(tmp_path):
         b"version https://git-lfs.github.com/spec/v1\n": "a Git LFS pointer",
         b'{"error": "not found"}': "JSON",
         b"hello": "no known type",
+        b"<!---->" * 140: "no known type",
+        b"<!doctype svg[]>" * 60: "no known type",
         # Never run: it is a program.
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n": "is not an image",
         b"": "is empty",
@@ -226,6 +229,29 @@ def test_a_jpeg_with_scans_without_end_is_refused():
     with pytest.raises(ImageError, match="more than 64 scans"):
         decoded(data[:last] + data[last:-2] * 100 + data[-2:])
     assert is_flag(decoded(data))
+
+
+def test_a_file_of_parts_without_end_is_refused_in_time(monkeypatch):
+    chunk = b"\0\0\0\0teXt" + struct.pack(">I", zlib.crc32(b"teXt"))
+    files = {
+        "PNG": encoded(flag())[:33] + chunk * 400_000 + encoded(flag())[33:],
+        "JPEG": b"\xff\xd8" + b"\xff\xfe\0\2" * 400_000 + encoded(flag(), "JPEG")[2:],
+        "GIF": encoded(flag("P"), "GIF")[:13] + b"!\xfe\1x\0" * 400_000,
+        "PPM": b"P3 " + b"#\n" * 400_000,
+    }  # fmt: skip
+    monkeypatch.setattr("langgraph_mai.models.images.decoding.DECODE_SECONDS", 0.05)
+    for kind, data in files.items():
+        start = time.thread_time()
+        with pytest.raises(ImageError, match="seconds to decode; save it anew"):
+            decoded(data)
+        assert time.thread_time() - start < 1, kind
+
+
+def test_what_takes_long_as_png_is_given_to_servers_as_jpeg():
+    for size, mime_type in [((4000, 4000), "image/png"), ((4010, 4000), "image/jpeg")]:
+        block = block_image({"image": encoded(Image.new("L", size))}).block
+        assert block["mime_type"] == mime_type
+        assert block_image(block).image.size == size
 
 
 def test_sizes_that_image_processors_refuse():

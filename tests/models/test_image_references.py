@@ -6,6 +6,7 @@ import io
 import os
 import threading
 import time
+import zlib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -229,6 +230,9 @@ def pages(handler):
                     time.sleep(0.05)
         case "/page":
             reply(handler, b"<html>moved</html>")
+        case "/encoded":
+            packed = zlib.compress(bytes(64 << 20), 9)
+            reply(handler, packed, **{"Content-Encoding": "deflate"})
         case "/huge":
             reply(handler, bytes(33 << 20))
         case "/slow":  # never silent for long, and never at its end
@@ -254,6 +258,7 @@ async def test_downloads(monkeypatch):
         "/banner": "speaks no HTTP",
         "/page": "a web page",
         "/huge": "larger than 32 MiB",
+        "/encoded": "is not an image",
     }
     with web_server(pages) as address:
         # An event loop is running here, too.

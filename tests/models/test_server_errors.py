@@ -429,3 +429,21 @@ def test_a_key_is_hidden_and_nothing_else(server, ask):
             for form in (key, repr(key)[1:-1], json.dumps(key)[1:-1]):
                 assert f"Bearer {form}" not in shown
             assert status == 200 or "model e1 of 10 is" in str(raised.value)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "logprobs is not supported with this model"),
+        (422, "Unsupported parameter: 'top_logprobs'"),
+    ],
+)
+def test_servers_that_know_no_log_probabilities_answer_without(server, status, message, streamed):
+    server.script.extend([fails(status, message), answers("yes")])
+    model = model_on(server).bind(logprobs=True, top_logprobs=2)
+    said = list(model.stream("Is it red?")) if streamed else [model.invoke("Is it red?")]
+    assert "".join(one.text for one in said) == "yes"
+    first, second = (request["body"] for request in server.requests)
+    assert first["logprobs"] is True
+    assert {"logprobs", "top_logprobs"}.isdisjoint(second)

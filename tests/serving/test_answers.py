@@ -82,6 +82,29 @@ async def test_a_stream_is_kept_alive_while_the_models_work(monkeypatch):
     assert (response.status_code, lines[-1]) == (200, "[DONE]")
 
 
+@pytest.mark.parametrize("model", ["mai", "small"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_model_generates_ends_no_event_and_breaks_no_json(model, stream):
+    said = "yes\u2028data: [DONE]\x85\r\n\ndata: x \ud800"
+    pair = scripted_pair()
+    pair.small.script["direct"] = pair.large.script["direct"] = said
+    async with served(pair) as client:
+        response = await client.post(
+            "/v1/chat/completions", json=question("DIRECT", model=model, stream=stream)
+        )
+    assert (response.status_code, response.text.isascii()) == (200, True)
+    lines = response.text.splitlines() if stream else [f"data: {response.text}"]
+    bodies = [
+        json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")
+    ]
+    assert len([line for line in lines if line]) == len(bodies) + stream
+    choices = [choice for body in bodies for choice in body["choices"]]
+    texts = [(one.get("message") or one["delta"]).get("content") or "" for one in choices]
+    told = bodies[-1]["mai"]["calls"][0]["text"] if model == "mai" else "".join(texts)
+    assert "\u2028data:" in told
+    assert "\ud800" in told
+
+
 async def test_every_strategy_and_both_models_answer_by_name():
     async with served(scripted_pair("reasoned")) as client:
         listed = (await client.get("/v1/models")).json()

@@ -29,6 +29,7 @@ REFUSED = [
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}},
      "response_format.json_schema", "required"),
     ({"response_format": form({"type": "array"})}, None, "object"),
+    ({"response_format": form({"a": "a" * 50_000}), "model": "small"}, "response_format", "50,000"),
     ({"logprobs": True}, "logprobs", "log-probabilities"),
     ({"top_p": 0.5}, "top_p", "temperature and seed"),
     ({"audio": {"voice": "a"}}, "audio", "text"),
@@ -48,7 +49,12 @@ REFUSED = [
      "messages", "Only the user's"),
     (of_user(AUDIO), "messages[0].content[0]", "'input_audio', but only 'text', 'image_url'"),
     (of_user(FILE), "messages[0].content[0]", "'file', but only 'text', 'image_url'"),
+    (of_user({"type": "a" * 9999}), "messages[0].content[0]", "only 'text', 'image_url'"),
+    (of_user({"type": "text", "text": "?" * 200_001}), "messages", "200,000 characters"),
+    ({"a" * 9999: 1}, "aaa", "unknown"),
     (image("/etc/hostname"), "messages", "data URIs"),
+    (image("data"), "messages", "data URIs"),
+    (image("data:\\x"), None, "no comma"),
     (image("file:///etc/hostname"), "messages", "data URIs"),
     (image("http://127.0.0.1:1/a.png"), "messages", "none is fetched here"),
     (image(PIXEL, detail="low"), "messages[0].content[0].image_url.detail", "'auto' or 'high'"),
@@ -75,6 +81,7 @@ async def test_what_cannot_be_honoured_is_one_sentence_that_names_the_field():
                 assert (status, error["type"]) == (400, "invalid_request_error"), fields
                 assert words in error["message"], fields
                 assert error["message"].endswith("."), fields
+                assert len(error["message"]) < 500
                 assert (error["param"] or "").startswith(param or ""), fields
         status, body = await ask(client, model="gpt")
         assert (status, body["error"]["code"]) == (404, "model_not_found")

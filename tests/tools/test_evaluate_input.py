@@ -91,7 +91,9 @@ def test_images_on_the_web_are_fetched_once_if_that_is_allowed(own, web, monkeyp
     gone = STAR | {"images": f"{address}/gone.png"}
     done = own(gone, out="new", more=("--allow-fetch",))
     assert done.exit_code == 2
-    assert f"question 1: '{address}/gone.png' cannot be fetched (it was answered with " in done.stderr
+    assert (
+        f"question 1: '{address}/gone.png' cannot be fetched (it was answered with " in done.stderr
+    )
 
 
 def test_errors_of_a_question_file_have_a_line_each(own, tmp_path):

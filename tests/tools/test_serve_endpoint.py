@@ -1,12 +1,15 @@
 """`mai serve`: the demo pair as a process, and clients that others wrote."""
 
 import base64
+import contextlib
 import json
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
+import httpx
 import openai
 import pytest
 from langchain_core.messages import HumanMessage
@@ -88,6 +91,15 @@ def test_the_command_of_the_readme_streams_a_reasoning_and_its_answer(address):
     assert "Answer: 4" in "".join(delta.get("reasoning_content", "") for delta in deltas)
     assert deltas[-2] == {"content": "4"}
     assert chunks[-1]["mai"]["route"] == "transferred"
+
+
+def test_headers_are_bounded(address):
+    place = httpx.URL(address)
+    with socket.create_connection((place.host, place.port), timeout=20) as client:
+        with contextlib.suppress(ConnectionError):
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000)
+        with contextlib.suppress(ConnectionError):
+            assert b"400 Bad Request" in client.recv(9999)
 
 
 REFUSED = [
