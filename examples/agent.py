@@ -20,7 +20,7 @@ planner = os.environ.get("LANGGRAPH_MAI_PLANNER") or RelayPlanner()
 agent = create_agent(planner, [create_vision_tool(mai)])
 
 shown = Path(__file__).parents[1] / "demo" / "pictures" / "squares.png"
-given = sys.argv[1:] or [str(shown), "How many squares can you see in the top row?"]
+given = sys.argv[1:] or [str(shown), "How many squares can you see in the picture?"]
 *pictures, question = given
 images = [{"type": "image_url", "image_url": {"url": path}} for path in pictures]
 message = HumanMessage([*images, {"type": "text", "text": question}])

@@ -18,7 +18,7 @@ mai = create_mai(
 thread = {"configurable": {"thread_id": "1"}}
 
 shown = Path(__file__).parents[1] / "demo" / "pictures" / "squares.png"
-given = sys.argv[1:] or [str(shown), "How many squares can you see in the top row?", "4"]
+given = sys.argv[1:] or [str(shown), "How many squares can you see in the picture?", "4"]
 image, question, person = (*given, "")[:3]
 result = mai.invoke({"question": question, "images": [image]}, thread)
 if waiting := result.get("__interrupt__"):

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 PICTURES = Path(__file__).parents[1] / "demo" / "pictures"
 THREAD = {"configurable": {"thread_id": "1"}}
 HIGHEST = "Which bar is the highest?"
-SQUARES = "How many squares can you see in the top row?"
+SQUARES = "How many squares can you see in the picture?"
 
 
 def picture(name):

@@ -77,7 +77,7 @@ class TestIntegration(langchain_tests.integration_tests.ChatModelIntegrationTest
     [
         ("chart", "Which bar is the highest?", "direct"),
         ("shapes", "How many red shapes are there in the picture?", "reasoned"),
-        ("squares", "How many squares can you see in the top row?", "transferred"),
+        ("squares", "How many squares can you see in the picture?", "transferred"),
     ],
 )
 @pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "batch"])

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 PICTURES = Path(__file__).parents[2] / "demo" / "pictures"
 HIGHEST, LOWEST = "Which bar is the highest?", "Which bar is the lowest?"
-SQUARES = "How many squares can you see in the top row?"
+SQUARES = "How many squares can you see in the picture?"
 REVIEWED = "The small model answers 4, the large one 2."
 NO_IMAGE = "There is no image in this conversation"
 

@@ -68,7 +68,7 @@ QUESTIONS = [
         ("chart", "Which bar is the highest?"),
         ("chart", "What is the sum of the red value and the green value?"),
         ("shapes", "How many red shapes are there in the picture?"),
-        ("squares", "How many squares can you see in the top row?"),
+        ("squares", "How many squares can you see in the picture?"),
     ]
 ]
 

@@ -355,5 +355,5 @@ def test_the_servers_graph_transfers_as_its_environment_says(
     again = module_from_spec(spec)
     spec.loader.exec_module(again)
     squares = str(ROOT / "demo" / "pictures" / "squares.png")
-    asked = {"question": "How many squares can you see in the top row?", "images": [squares]}
+    asked = {"question": "How many squares can you see in the picture?", "images": [squares]}
     assert selections(again.mai.invoke(asked)) == expected

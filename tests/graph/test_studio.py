@@ -31,7 +31,7 @@ CONFIG = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
 PICTURES = ROOT / "demo" / "pictures"
 HIGHEST = {"question": "Which bar is the highest?", "images": [str(PICTURES / "chart.png")]}
 SQUARES = {
-    "question": "How many squares can you see in the top row?",
+    "question": "How many squares can you see in the picture?",
     "images": [str(PICTURES / "squares.png")],
 }
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from langgraph_mai.tools.rendering import reasoning_panels
 
 SQUARES = str(ROOT / "demo" / "pictures" / "squares.png")
-ASKED = ("ask", SQUARES, "How many squares can you see in the top row?")
+ASKED = ("ask", SQUARES, "How many squares can you see in the picture?")
 
 
 def last_call(*words: str) -> dict:

@@ -117,7 +117,7 @@ def test_scores_by_layer_are_a_table_of_their_own(four):
 def test_an_unreadable_image_is_a_line_and_the_others_are_measured(tmp_path, demo_weights):
     (tmp_path / "none.png").write_text("no image")
     there = str(demo_weights.parent / "pictures" / "squares.png")
-    asked = {"question": "How many squares can you see in the top row?", "answers": ["4"]}
+    asked = {"question": "How many squares can you see in the picture?", "answers": ["4"]}
     lines = [
         {"id": "here", **asked, "images": [there]},
         {"id": "gone", **asked, "images": [str(tmp_path / "none.png")]},

@@ -218,7 +218,7 @@ def test_a_pair_is_served_and_ends_when_one_server_dies(served_demo):
     assert served.backend == "server"
     assert served.large.base_url == f"http://127.0.0.1:{served_demo.port + 1}/v1"
     assert load_pair(str(file)).prompts == load_pair("demo").prompts
-    words = ["squares.png", "How many squares can you see in the top row?"]
+    words = ["squares.png", "How many squares can you see in the picture?"]
     assert ask(file, *words) == ask("demo", *words)
 
     os.kill(min(servers), signal.SIGKILL)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ASKED = [
     ("chart.png", "What is the sum of the red value and the green value?"),
-    ("squares.png", "How many squares can you see in the top row?"),
+    ("squares.png", "How many squares can you see in the picture?"),
 ]
 
 
