@@ -92,9 +92,12 @@ def chat_turns(
 
 # Control tokens of common model families, for servers, whose tokenizers are not here.
 _CONTROL_TOKENS = re.compile(
-    r"(?<=<)(?=\|[\w.:-]{1,40}\|>|\uff5c[^<>\uff5c]{1,40}\uff5c>"
+    r"(?<=<)(?=\|[\w.:-]{1,40}\|?>|\w{1,40}\|>|\uff5c[^<>\uff5c]{1,40}\uff5c>"
     r"|/?(?:s|bos|eos|pad|unk|img|image|IMG_CONTEXT|video|audio|think|tool_call|tool_response"
-    r"|(?:start|end)_of_\w{1,20})>)|(?<=\[)(?=/?INST\]|IMG\])"
+    r"|image_soft_token|fake_token_around_image|global-img|im_start|im_end|im_patch"
+    r"|(?:start|end)_of_\w{1,20})>)"
+    r"|(?<=\[)(?=/?(?:INST|IMG(?:_BREAK|_END)?|SYSTEM_PROMPT|THINK"
+    r"|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
 )
 _BREAK = "\u200b"
 """A space without width: models read over it, and no tokenizer finds a control token around it."""
@@ -107,6 +110,16 @@ def plain_text(text: str) -> str:
     the turn with it. Other text is unchanged.
     """
     return _CONTROL_TOKENS.sub(_BREAK, text)
+
+
+def plain_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts of a message for a server: see `plain_text`.
+
+    Its template may put them together, so that a control token begins in one and ends in another.
+    """
+    plain = [plain_text(text) for text in texts]
+    joined = "".join(plain)
+    return plain if plain_text(joined) == joined else [_BREAK + text for text in plain]
 
 
 def turn_text(turn: Turn) -> list[str]:

@@ -16,7 +16,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from ..configs.schemas import server_address
-from .chat_format import plain_text
+from .chat_format import plain_texts
 from .errors import ModelError
 from .event_loop import shared_loop
 from .images import is_image_block, standard_block
@@ -303,11 +303,8 @@ class ChatServer(ChatOpenAI):
         self._connect()
 
         def inlined(block: Any) -> Any:
-            if isinstance(block, str):
-                return plain_text(block)
             if not is_image_block(block):
-                text = block.get("text")
-                return {**block, "text": plain_text(text)} if isinstance(text, str) else block
+                return block
             standard = standard_block(
                 block, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch
             )
@@ -319,8 +316,19 @@ class ChatServer(ChatOpenAI):
             return {"type": "image_url", "image_url": url}
 
         def with_data(message: BaseMessage) -> BaseMessage:
-            content: Any = message.content
-            content = inlined(content) if isinstance(content, str) else [*map(inlined, content)]
+            if isinstance(message.content, str):
+                return message.model_copy(update={"content": plain_texts([message.content])[0]})
+            blocks = [{"text": one} if isinstance(one, str) else one for one in message.content]
+            texts = [
+                at
+                for at, one in enumerate(blocks)
+                if isinstance(one.get("text"), str) and not is_image_block(one)
+            ]
+            content = [*map(inlined, blocks)]
+            for at, text in zip(
+                texts, plain_texts([blocks[at]["text"] for at in texts]), strict=True
+            ):
+                content[at] = {"type": "text", **blocks[at], "text": text}
             return message.model_copy(update={"content": content})
 
         if not call.images:

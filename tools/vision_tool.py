@@ -183,7 +183,7 @@ def conversation_images(state: object) -> tuple[list[ConversationImage], list[Co
     if not store:
         return find_images(state)
     kept = {name: ConversationImage(name, block) for name, block in store["images"].items()}
-    return list(kept.values()), [kept[name] for name in store["latest"]]
+    return list(kept.values()), [kept[name] for name in store["latest"] if name in kept]
 
 
 def find_images(
@@ -278,7 +278,8 @@ def _named(block: dict[str, Any], position: str) -> ConversationImage:
         if isinstance(name, str) and name and name[:5].lower() != "data:":
             return ConversationImage(name, block)
     try:
-        return ConversationImage(block_image(block).digest, block)
+        # Files are for who asks about them, and for the cascade, which knows what is open.
+        return ConversationImage(block_image(block, image_root=os.devnull).digest, block)
     except ImageError:
         return ConversationImage(position, block)
 

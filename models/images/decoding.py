@@ -143,18 +143,21 @@ def _decode(source: bytes | Image.Image, name: str) -> Pixels:
     if max(math.prod(opened.size), math.prod(_padded(opened.size))) > MAX_PIXELS:
         raise Image.DecompressionBombError
     opened.load()
-    upright = _upright(opened)
-    rgb = _flatten(_eight_bit(_true_cmyk(upright, opened)))
-    image = _fit(rgb)
-    untouched = (
-        opened.format in {"PNG", "JPEG"}
+    encoding = opened.format
+    plain = (
+        encoding in {"PNG", "JPEG"}
         and opened.mode == "RGB"
         and not opened.has_transparency_data
         and not getattr(opened, "is_animated", False)
-        and upright is opened
-        and image is rgb
     )
-    return Pixels(image, opened.format, untouched)
+    upright = _upright(opened)
+    plain = plain and upright is opened
+    eight_bit = _eight_bit(_true_cmyk(upright, opened))
+    del opened, upright  # an image of 50 million pixels takes 200 MB
+    rgb = _flatten(eight_bit)
+    del eight_bit
+    image = _fit(rgb)
+    return Pixels(image, encoding, plain and image is rgb)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -200,7 +203,7 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 def _flatten(image: Image.Image) -> Image.Image:
     """To RGB, transparent parts white (a bare conversion shows black or hidden colours there)."""
     if image.has_transparency_data:
-        rgba = image.convert("RGBA")
+        rgba = image if image.mode == "RGBA" else image.convert("RGBA")
         flat = Image.new("RGB", rgba.size, "white")
         flat.paste(rgba, mask=rgba.getchannel("A"))
         return flat
