@@ -3,7 +3,18 @@
 import sqlite3
 
 import pytest
-from agents import HIGHEST, SQUARES, THREAD, block, calls, encoded, planner, shown, tool_messages
+from agents import (
+    HIGHEST,
+    SQUARES,
+    THREAD,
+    block,
+    calls,
+    encoded,
+    picture,
+    planner,
+    shown,
+    tool_messages,
+)
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
@@ -12,7 +23,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_mai import VisionMiddleware, create_mai, load_pair
+from langgraph_mai import MAIInputError, VisionMiddleware, create_mai, load_pair
 
 RED, FOUR = "answer: red\nroute: direct", "answer: 4\nroute: transferred"
 CONVERSATION = [
@@ -160,3 +171,27 @@ def test_a_thread_stores_each_picture_once_more_and_no_more(demo_mai, tmp_path):
     pixels = len(encoded("chart")) + len(encoded("squares"))
     assert sizes[1] == sizes[2] == sizes[3]
     assert pixels < sizes[3] < pixels + 2000
+
+
+@pytest.mark.parametrize("store", [{"images": {"x": 5}, "latest": []}, {"images": {}, "latest": 5}])
+def test_a_store_that_somebody_else_wrote_is_refused(store, demo_mai):
+    vision = [VisionMiddleware(demo_mai)]
+    agent = create_agent(script(), middleware=vision, checkpointer=InMemorySaver())
+    written = {"messages": [], "vision_images": store}
+    agent.update_state(THREAD, written, as_node="VisionMiddleware.before_agent")
+    with pytest.raises(MAIInputError, match="holds no 'vision_images' as"):
+        agent.invoke({"messages": [shown("chart")]}, THREAD)
+
+
+def test_no_file_is_read_to_name_an_image(demo_mai):
+    agent = create_agent(
+        planner(AIMessage(".")),
+        middleware=[VisionMiddleware(demo_mai)],
+        checkpointer=InMemorySaver(),
+    )
+    source = {"type": "url", "url": picture("chart")}
+    inner = {"type": "image", "path": picture("chart")}
+    blocks = [{"type": "image", "source": source}, {"type": "non_standard", "value": inner}]
+    agent.invoke({"messages": [HumanMessage(blocks, id="1")]}, THREAD)
+    kept = agent.get_state(THREAD).values["vision_images"]
+    assert list(kept["images"]) == ["message:1/0", "message:1/1"]
