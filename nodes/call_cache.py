@@ -50,7 +50,7 @@ def stored_value(text: Any) -> Value | None:
         value = json.loads(text)
     except (RecursionError, TypeError, ValueError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not value.get("error") else None
 
 
 class CallCache:

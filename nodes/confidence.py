@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from ..answers import AnswerType
 from ..configs import ConfigError
@@ -154,9 +154,15 @@ class Calibration(Frozen):
     questions: int
     losses_allowed: int
     losses: int
-    threshold: float | None
+    threshold: float | None = Field(ge=0, le=1)
     figures: dict[str, tuple[float | None, float | None, float | None]]
     confidence: dict[str, list[Rate]]
+
+    @model_validator(mode="after")
+    def _skips_within_a_risk(self) -> Self:
+        if self.threshold is not None and not self.risk:
+            raise ValueError("a threshold needs a risk above 0")
+        return self
 
 
 def rate_at(rates: Sequence[Rate], probability: float) -> float:

@@ -171,7 +171,9 @@ def fill(
     return {
         "answer": _text(schema, fields),
         "value": schema.build({name: one["value"] for name, one in fields.items()}),
-        "route": max((one["route"] for one in fields.values()), key=_ROUTES.index),
+        "route": max(
+            (one["route"] for one in fields.values()), key=_ROUTES.index, default=standing[0]
+        ),
         "fallback": next((one["fallback"] for one in fields.values() if one["fallback"]), None),
         "fields": fields,
     }

@@ -35,9 +35,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from PIL import Image
+from starlette.testclient import TestClient
 
 import langgraph_mai
-from langgraph_mai import ConfigError, MAIError, MAIInputError, create_mai
+from langgraph_mai import ConfigError, MAIError, MAIInputError, Pair, create_mai
 from langgraph_mai.benchmarks.datasets import DataError
 from langgraph_mai.benchmarks.datasets.question_file import load_question_file
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
@@ -45,6 +46,7 @@ from langgraph_mai.benchmarks.report.page import page
 from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.configs import load_pair_config, load_prompts
 from langgraph_mai.models.images import ImageError, block_image, load_image, sources
+from langgraph_mai.serving.endpoint import Endpoint
 
 Case = Callable[[random.Random], object]
 
@@ -141,6 +143,10 @@ TASK_KEYS = [
     "digest",
     "schema",
 ]
+REQUEST_KEYS = [
+    "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "seed",
+    "stop", "mai", "n", "tools", "user", "messages", "response_format", "model",
+]  # fmt: skip
 NODES = [
     "prepare", "small_agent", "large_agent", "verification", "small_reasoning",
     "reasoning_verification", "reasoning_transfer", "respond", "nowhere",
@@ -206,6 +212,8 @@ class Doors:
         made = write_evaluation(self.root / "evaluation", results)
         self.evaluation = {one.name: one.read_text() for one in made.glob("*.json*")}
         self.server = _misbehaving_server()
+        app = Endpoint(Pair("scripted", *models, PROMPTS))
+        self.client = TestClient(app)
 
     def graph_input(self, rng: random.Random) -> object:
         given = {key: value(rng) for key in rng.sample(STATE_KEYS[:6], rng.randrange(1, 4))}
@@ -293,6 +301,27 @@ class Doors:
             self._file(f"evaluation/{file}", changed)
         run = Evaluated.read(folder)
         return page([run], tables([run], []), [{}])
+
+    def requests(self, rng: random.Random) -> object:
+        image = base64.b64encode(rng.choice(self.images)).decode()
+        uri = f"data:image/png;base64,{image}" if rng.random() < 0.8 else self._reference(rng)
+        part = {"type": "image_url", "image_url": {"url": uri}}
+        content = [part, {"type": "text", "text": rng.choice(WORDS)}]
+        if rng.random() < 0.3:
+            content[rng.randrange(2)] = block(rng)
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema(rng)}}
+        body = {"model": rng.choice(["mai", "small_direct", "large_reason"])}
+        body |= {"messages": [{"role": "user", "content": content}]}
+        body |= {"response_format": form} if rng.random() < 0.3 else {}
+        body |= {name: value(rng) for name in REQUEST_KEYS if rng.random() < 0.1}
+        text = json.dumps(body, default=str)
+        text = _mutated_text(text, rng) if rng.random() < 0.3 else text
+        kind = {"Content-Type": "application/json"}
+        data = text.encode(errors="surrogatepass")
+        reply = self.client.post("/v1/chat/completions", content=data, headers=kind)
+        if reply.status_code != 200:
+            raise MAIInputError(reply.text)
+        return reply
 
     def _reference(self, rng: random.Random) -> Any:
         """An image of the folder, mostly, in one of its forms."""

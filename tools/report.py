@@ -1,7 +1,6 @@
 """`mai report`: tables in the paper's form, whether the cascade pays, plots, a page of examples."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,6 +114,7 @@ def _write(
     """Write the report's files and return their names."""
     from ..benchmarks.records import write_json, write_lines, write_run_record
     from ..benchmarks.report.examples import disagreement_records
+    from ..benchmarks.report.table import markdown_text
 
     names = [run.folder.resolve().name for run in runs]
     stems = names if len(set(names)) == len(names) else [str(one) for one in range(len(runs))]
@@ -130,10 +130,9 @@ def _write(
         if name.endswith(".png")
     ]
     said = [
-        escape(
+        markdown_text(
             f"**{run.benchmark.name}, pair {run.pair}** (`{run.folder}`): "
-            f"{verdicts[str(run.folder)]}",
-            quote=False,
+            f"{verdicts[str(run.folder)]}"
         )
         for run in runs
         if str(run.folder) in verdicts

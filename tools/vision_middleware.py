@@ -12,9 +12,17 @@ from typing import Annotated, Any, NotRequired
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.channels import DeltaChannel
 from langgraph.runtime import Runtime
-from typing_extensions import TypedDict, override
+from typing_extensions import override
 
-from .vision_tool import STORE, AnyMAI, create_vision_tool, find_images, images_of
+from .vision_tool import (
+    STORE,
+    AnyMAI,
+    ImageStore,
+    create_vision_tool,
+    find_images,
+    images_of,
+    stored_images,
+)
 
 try:
     from langchain.agents.middleware.types import (
@@ -31,22 +39,10 @@ except ImportError as error:
     ) from error
 
 
-class ImageStore(TypedDict, total=False):
-    """A conversation's images.
-
-    Attributes:
-        images: Content blocks by their references, in the order of their numbers.
-        latest: References of the images that a question without any is about.
-    """
-
-    images: dict[str, dict[str, Any]]
-    latest: list[str]
-
-
 def _merge(former: ImageStore, writes: Sequence[ImageStore]) -> ImageStore:
     """Add images; the latest ones are those of the last write."""
 
-    def add(store: ImageStore, write: ImageStore) -> ImageStore:
+    def add(store: Any, write: ImageStore) -> ImageStore:  # at first an empty one
         images = {**store.get("images", {}), **write["images"]}
         return {"images": images, "latest": write["latest"]}
 
@@ -118,8 +114,7 @@ class VisionMiddleware(AgentMiddleware[VisionState, Any, Any]):
 
     def _numbered(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the planner's prompt with the images' numbers in it."""
-        state: Any = request.state
-        stored = (state.get(STORE) or {}).get("images", {})
+        stored = stored_images(request.state)["images"]
         names = {reference: f"[image {number}]" for number, reference in enumerate(stored, 1)}
         shown: set[str] = set()
         messages = [self._with_names(message, names, shown) for message in request.messages]
@@ -158,7 +153,7 @@ class VisionMiddleware(AgentMiddleware[VisionState, Any, Any]):
 
 def _remember(state: VisionState) -> dict[str, Any] | None:
     """Return the update that adds what the store does not hold yet; None for nothing new."""
-    store: Any = state.get(STORE) or {"images": {}, "latest": []}
+    store = stored_images(state)
     found, latest = find_images(state, known=store["images"])
     new = {
         image.reference: image.block for image in found if image.reference not in store["images"]

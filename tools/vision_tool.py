@@ -15,7 +15,7 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.pregel.protocol import PregelProtocol
 from langgraph.pregel.remote import RemoteException, RemoteGraph
 from langgraph.types import StreamMode
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ..answers.schemas import json_schema
@@ -95,6 +95,21 @@ class VisionAnswer(TypedDict):
     images: list[str]
     calls: list[ModelCall]
     fields: NotRequired[dict[str, FieldAnswer]]
+
+
+class ImageStore(TypedDict):
+    """The images of a conversation, as `VisionMiddleware` keeps them.
+
+    Attributes:
+        images: Content blocks by their references, in the order of their numbers.
+        latest: References of the images that a question without any is about.
+    """
+
+    images: dict[str, dict[str, Any]]
+    latest: list[str]
+
+
+_STORED = TypeAdapter(ImageStore)
 
 
 class ConversationImage(NamedTuple):
@@ -179,11 +194,25 @@ def create_vision_tool(
 
 def conversation_images(state: object) -> tuple[list[ConversationImage], list[ConversationImage]]:
     """Return all images of an agent's state in the order of their numbers, and the latest ones."""
-    store = _field(state, STORE)
-    if not store:
+    if not _field(state, STORE):
         return find_images(state)
+    store = stored_images(state)
     kept = {name: ConversationImage(name, block) for name, block in store["images"].items()}
     return list(kept.values()), [kept[name] for name in store["latest"] if name in kept]
+
+
+def stored_images(state: object) -> ImageStore:
+    """Return what `VisionMiddleware` keeps in a state.
+
+    Raises:
+        MAIInputError: It holds something else there: on a server, anyone can write state.
+    """
+    try:
+        return _STORED.validate_python(_field(state, STORE) or {"images": {}, "latest": []})
+    except ValidationError as error:
+        raise MAIInputError(
+            f"The state holds no {STORE!r} as VisionMiddleware writes it; start a new thread."
+        ) from error
 
 
 def find_images(

@@ -70,7 +70,7 @@ class Table:
     def markdown(self) -> str:
         """Return the table in Markdown, with its title above and its notes below."""
         lines = [
-            f"**{escape(self.title, quote=False)}**",
+            f"**{markdown_text(self.title)}**",
             "",
             _line(self.columns),
             "|---" * len(self.columns) + "|",
@@ -133,7 +133,14 @@ def percent(part: Estimate) -> Estimate:
     return replace(part, value=value, low=low, high=high)
 
 
+def markdown_text(text: str) -> str:
+    """Return a text as one line of Markdown that shows it, in a table's cell too.
+
+    The HTML, links and images of a name would be followed by whoever opens the report.
+    """
+    shown = escape(text, quote=False).replace("|", "\\|").replace("[", "\\[")
+    return " ".join(shown.splitlines())
+
+
 def _line(cells: Sequence[str]) -> str:
-    # A bar would end the cell, and a line break the row; HTML in a name would be run by a browser.
-    escaped = (escape(cell, quote=False).replace("|", "\\|").splitlines() for cell in cells)
-    return f"| {' | '.join(map(' '.join, escaped))} |"
+    return f"| {' | '.join(map(markdown_text, cells))} |"

@@ -62,6 +62,7 @@ def test_a_damaged_call_is_made_again(run, image, tmp_path):
         '"x"',
         "{}",
         '{"text": 5}',
+        '{"seconds": 1.0, "text": "no", "error": "broken"}',
         '{"seconds": "soon"}',
         "[" * 9999,
     ):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from langgraph_mai import CallCache, Gate, MAIContext, create_mai
+from langgraph_mai import CallCache, ConfigError, Gate, MAIContext, create_mai
 from langgraph_mai.answers import agree
 from langgraph_mai.nodes.confidence import Calibration
 from langgraph_mai.nodes.gate import describe_cascade
@@ -129,6 +129,21 @@ def test_another_cascade_turns_it_off_with_one_warning(small, options, named):
     for one in found:
         assert (one["route"], one["confidence"]) == ("direct", None)
         assert named in one["gate"]["off"]
+
+
+def test_a_calibration_that_none_can_be_is_refused(tmp_path):
+    path = tmp_path / "calibration.json"
+    own = calibration(*pair()).model_dump()
+    for wrong in (
+        {"risk": 0},
+        {"threshold": math.nan},
+        {"threshold": -1},
+        {"delta": 2},
+        {"risk": 1},
+    ):
+        path.write_text(json.dumps(own | wrong))
+        with pytest.raises(ConfigError, match="is no calibration"):
+            Gate(path)
 
 
 def test_another_backend_and_settings_of_one_run_turn_it_off():

@@ -148,6 +148,9 @@ def test_a_field_that_nobody_fills_is_null_with_its_reason_or_the_run_fails():
     assert result["fields"]["a"]["reason"] == "No model gave a value that the schema allows."
     graph, *_ = pair(NOTHING, NOTHING)
     assert run(graph, QUESTION | {"schema": schema})["value"] == {"a": None}
+    optional = {"properties": {"b": {"type": "string"}}}
+    result = run(graph, QUESTION | {"schema": optional})
+    assert (result["value"], result["answer"], result["route"]) == ({}, "{}", "direct")
     with pytest.raises(MAIError, match=r"No model filled total, currency, paid, shop\.name, and"):
         graph.invoke(ASKED)
 

@@ -80,7 +80,8 @@ def test_a_folder_of_somebody_else_shows_no_files_and_runs_nothing(ten, tmp_path
     questions = [json.loads(line) | {"images": [str(private)]} for line in lines]
     (folder / "questions.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in questions))
     record = json.loads((folder / "run.json").read_text())
-    record |= {"pair": "<script>alert(1)</script>\x1b]0;owned\x07\u202e"}
+    pair = "<script>alert(1)</script>\x1b]0;owned\x07\u202e\n\n![x](https://example.org/seen.png)"
+    record |= {"pair": pair}
     (folder / "run.json").write_text(json.dumps(record))
     page, out = tmp_path / "page.html", tmp_path / "out"
     done = mai("report", str(folder), "--html", str(page), "--out", str(out), "--no-plots")
@@ -88,4 +89,5 @@ def test_a_folder_of_somebody_else_shows_no_files_and_runs_nothing(ten, tmp_path
     assert "data:image/jpeg" not in page.read_text()
     for text in (page.read_text(), (out / "report.md").read_text()):
         assert "<script>" not in text
+    assert "![x](" not in (out / "report.md").read_text()
     assert not {"\x1b", "\x07", "\u202e"} & set(done.output)

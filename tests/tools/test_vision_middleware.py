@@ -3,7 +3,18 @@
 import sqlite3
 
 import pytest
-from agents import HIGHEST, SQUARES, THREAD, block, calls, encoded, planner, shown, tool_messages
+from agents import (
+    HIGHEST,
+    SQUARES,
+    THREAD,
+    block,
+    calls,
+    encoded,
+    picture,
+    planner,
+    shown,
+    tool_messages,
+)
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
@@ -12,7 +23,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_mai import VisionMiddleware
+from langgraph_mai import MAIInputError, VisionMiddleware, create_mai, load_pair
 
 RED, FOUR = "answer: red\nroute: direct", "answer: 4\nroute: transferred"
 CONVERSATION = [
@@ -92,6 +103,28 @@ def test_each_answer_is_about_the_right_picture(make, demo_mai, run):
         assert all(isinstance(message.content, str) for message in held)
 
 
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")  # by langgraph-supervisor
+@pytest.mark.parametrize("kind", ["supervisor", "swarm"])
+def test_the_cascade_itself_is_a_member_by_its_name(kind, run):
+    module = pytest.importorskip(f"langgraph_{kind}")
+    pair = load_pair("demo")
+    mai = create_mai(pair.small, pair.large, prompts=pair.prompts, name="vision")
+    turns = [(calls({}, name="transfer_to_vision"), AIMessage("Well.")) for _ in range(3)]
+    delegates = planner(*(message for turn in turns for message in turn))
+    if kind == "supervisor":
+        team = module.create_supervisor([mai], model=delegates, output_mode="full_history")
+    else:
+        handoff = module.create_handoff_tool(agent_name="vision")
+        first = create_agent(delegates, [handoff], name="first")
+        team = module.create_swarm([first, mai], default_active_agent="first")
+    agent = team.compile(checkpointer=InMemorySaver())
+    asked = [shown("chart", HIGHEST), shown("squares", SQUARES), HumanMessage(SQUARES)]
+    for message, answer in zip(asked, ("red", "4", "4"), strict=True):
+        result = run(agent, {"messages": [message]}, THREAD)
+        said = [m.text for m in result["messages"] if isinstance(m, AIMessage)]
+        assert answer in said[-3:]
+
+
 @pytest.mark.parametrize("sees", [True, False])
 def test_the_planner_reads_numbers(sees, demo_mai, run):
     @as_tool
@@ -138,3 +171,27 @@ def test_a_thread_stores_each_picture_once_more_and_no_more(demo_mai, tmp_path):
     pixels = len(encoded("chart")) + len(encoded("squares"))
     assert sizes[1] == sizes[2] == sizes[3]
     assert pixels < sizes[3] < pixels + 2000
+
+
+@pytest.mark.parametrize("store", [{"images": {"x": 5}, "latest": []}, {"images": {}, "latest": 5}])
+def test_a_store_that_somebody_else_wrote_is_refused(store, demo_mai):
+    vision = [VisionMiddleware(demo_mai)]
+    agent = create_agent(script(), middleware=vision, checkpointer=InMemorySaver())
+    written = {"messages": [], "vision_images": store}
+    agent.update_state(THREAD, written, as_node="VisionMiddleware.before_agent")
+    with pytest.raises(MAIInputError, match="holds no 'vision_images' as"):
+        agent.invoke({"messages": [shown("chart")]}, THREAD)
+
+
+def test_no_file_is_read_to_name_an_image(demo_mai):
+    agent = create_agent(
+        planner(AIMessage(".")),
+        middleware=[VisionMiddleware(demo_mai)],
+        checkpointer=InMemorySaver(),
+    )
+    source = {"type": "url", "url": picture("chart")}
+    inner = {"type": "image", "path": picture("chart")}
+    blocks = [{"type": "image", "source": source}, {"type": "non_standard", "value": inner}]
+    agent.invoke({"messages": [HumanMessage(blocks, id="1")]}, THREAD)
+    kept = agent.get_state(THREAD).values["vision_images"]
+    assert list(kept["images"]) == ["message:1/0", "message:1/1"]
