@@ -137,7 +137,8 @@ _BESIDE = re.compile(r"[ ()/-]{1,3}")
 # "One" is a number in "there is one", "one dog"; in "the left one" or "one of them" it is none.
 _ONE_COUNTS_AFTER = re.compile(
     r"(?:^|[=:(→]|\b(?:is|are|was|were|be|only|just|exactly|about|see|shows?|has|have|contains?"
-    r"|total|total of|equals?|minus|there's))[ (]*$",
+    r"|total|total of|equals?|minus|there's)"
+    rf"|(?:\d|\b{_WORD}) \w+,? (?:and|plus))[ (]*$",
     re.IGNORECASE,
 )
 _ONE_IS_PRONOUN = re.compile(

@@ -16,7 +16,10 @@ _PREDICATE = re.compile(
     r"(?:about|approximately|around|roughly|only|exactly|just|~)? ?$",
     re.IGNORECASE,
 )
-_BRACKETS = re.compile(r"\((?!or\b)[^()]*\)")
+# What a text adds in brackets, but for an operand.
+_BRACKETS = re.compile(r"(?<![-+*/×÷^=(] )(?<![-+*/×÷^=(])\((?!or\b)[^()]*\)(?! ?[-+*/×÷^])")
+_NO = re.compile(r"\bno ", re.IGNORECASE)
+_GROUPS = re.compile(r" (\w+) of (?:the |these |those )?(\w+)", re.IGNORECASE)
 _CONCLUSION = re.compile(
     r"(?:so|thus|therefore|hence|in total|in conclusion|overall|total|finally)\b|=|≈", re.IGNORECASE
 )
@@ -102,6 +105,8 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
     if _ASKS_FOR_YEAR.search(question):
         mentions = [[one for one in found if _may_be_year(one.number)] for found in mentions]
     asked = _Asked(question)
+    if asked.denied(said):
+        return Number(0.0)
     number = None
     if len(said) <= _FEW_SENTENCES:
         all_said = [
@@ -149,12 +154,32 @@ class _Asked:
         ]
         if any(mention.number is None for mention, _ in fresh):
             return None
+        if any(self._counts_groups(mention, sentence) for mention, sentence in fresh):
+            return None
         numbers = [mention.number for mention, _ in fresh if mention.number]
+        nouns = {_noun(mention, sentence) for mention, sentence in fresh} - {""}
+        if self._counted and len(nouns) > 1 and not nouns & self._counted:
+            return None  # one man and one woman
         new = [number for number in numbers if number.value not in self._values]
         for candidates in (numbers, new, self._said_of_counted(fresh)):
             if len({number.value for number in candidates}) == 1:
                 return max(candidates, key=lambda number: len(number.unit))
         return None
+
+    def denied(self, said: Sequence[str]) -> bool:
+        """Return whether a text says that there is none of what is counted ("no people")."""
+        after = [
+            content_words(sentence[no.end() : no.end() + 60])[: len(self._counted)]
+            for sentence in said
+            for no in _NO.finditer(sentence)
+        ]
+        return bool(self._counted) and any(set(words) == self._counted for words in after)
+
+    def _counts_groups(self, mention: NumberMention, sentence: str) -> bool:
+        """Return whether a number counts groups of what is counted ("three pairs of shoes")."""
+        found = _GROUPS.match(sentence, mention.end)
+        named = [set(content_words(word)) for word in found.groups()] if found else []
+        return bool(named) and not named[0] & self._counted and bool(named[1] & self._counted)
 
     def _said_of_counted(self, said: Sequence[tuple[NumberMention, str]]) -> list[Number]:
         """Return the number right before what is counted, if all others are said of other things.
@@ -171,10 +196,7 @@ class _Asked:
                 if governed or mention.number is None:
                     return []
                 found.append(mention.number)
-            elif not governed and (
-                restricting.intersection(after)
-                or not _is_noun(tokens(sentence[mention.end : mention.end + 30])[:1])
-            ):
+            elif not governed and (restricting.intersection(after) or not _noun(mention, sentence)):
                 return []
         return found if len(found) == 1 else []
 
@@ -201,9 +223,11 @@ class _Asked:
         return None
 
 
-def _is_noun(following: Sequence[str]) -> bool:
-    """Return whether the word after a number may name what is counted."""
-    return any(word not in PLACES and content_words(word) for word in following)
+def _noun(mention: NumberMention, sentence: str) -> str:
+    """Return the word after a number, in the singular, if it may name what is counted; else ""."""
+    following = tokens(sentence[mention.end : mention.end + 30])[:1]
+    words = [word for one in following if one not in PLACES for word in content_words(one)]
+    return "".join(words)
 
 
 def _before(pattern: re.Pattern[str], mention: NumberMention, sentence: str) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 
-from .final_answer import FinalAnswer
+from .final_answer import FinalAnswer, leaves_undecided
 from .numbers import format_number, whole_number
 from .plain_text import (
     PLACES,
@@ -171,7 +171,7 @@ def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] 
     if phrase is None:
         return None
     phrase = _without_echo(_LEAD_IN.sub("", phrase, count=1), question)
-    value = compared_form(phrase, question)
+    value = "" if leaves_undecided(phrase) else compared_form(phrase, question)
     return (value, phrase) if value else None
 
 

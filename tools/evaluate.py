@@ -138,19 +138,20 @@ def evaluate(
     config = load_pair_config(pair)
     sparse = read_transfers(transfer, config.sparse, layers=layer, shares=share, keeps=keep)
     strategies = read_strategies(strategy, sparse)
-    if gate and engine == "ray":
-        raise UsageError("On Ray, name the gate in the pair file.")
     on_ray = _replicas(pair, engine, ray_address, replicas, replica_gpus, timed=timed)
     folder = results_folder(out or f"evaluations/{benchmark}-{pair_stem(pair)}")
     require("rapidfuzz", "scipy", extra="benchmarks")
 
     from ..benchmarks.datasets import fetch_images
     from ..models.pairs import load_pair
+    from ..nodes.confidence import load_calibration
     from .rendering import show_lines, show_tables
 
     models = load_pair(pair)
     if gate is not None:
         models = replace(models, gate=gate)
+    if on_ray and models.gate is not None:
+        on_ray = replace(on_ray, gate=load_calibration(models.gate).model_dump_json())
     if sparse:
         models = models.with_layers([None, *(one.layer for one in sparse)])
     strategies = _available(strategies, models, wants_all="all" in (strategy or []))

@@ -11,10 +11,12 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ...configs import ConfigError, PairConfig, PromptsConfig
@@ -41,12 +43,14 @@ class RayReplicas:
             runs on it; None starts Ray on this machine alone, and ends it afterwards.
         count: How many; None for as many as the GPUs suffice for, one without GPUs.
         gpus: GPUs of each replica; None for one, if its models run on GPUs and there are some.
+        gate: The content of the calibration for `mai_gated`: other machines lack its file.
     """
 
     pair: PairConfig
     address: str | None = None
     count: int | None = None
     gpus: int | None = None
+    gate: str | None = None
 
     def __post_init__(self) -> None:
         if find_spec("ray") is None:
@@ -89,7 +93,7 @@ async def run_on_ray(
                 {"number": number, "work": asdict(work), "calls": store.calls_of(work.content)}
                 for number, work in enumerate(works)
             ]
-            arguments = (replicas.pair, models, list(strategies), prompts)
+            arguments = (replicas.pair, models, list(strategies), prompts, replicas.gate)
             answers = await asyncio.to_thread(_answers, rows, replicas, concurrency, arguments)
             while (answer := await asyncio.to_thread(next, answers, None)) is not None:
                 if "error" in answer:
@@ -114,6 +118,7 @@ class Replica:
         models: Mapping[str, dict[str, Any]],
         strategies: Sequence[str],
         prompts: PromptsConfig,
+        gate: str | None,
         images: Mapping[str, Any],
     ) -> None:
         """Make the models; local weights load at the first call.
@@ -123,6 +128,7 @@ class Replica:
             models: What `model_identity` says of each, by role, on the driver's machine.
             strategies: Names of strategies.
             prompts: The wording.
+            gate: The content of the gate's calibration.
             images: Ray's references to the bytes of each image, by the driver's reference.
         """
         self._calls = QuestionCalls()
@@ -131,6 +137,10 @@ class Replica:
         try:
             small, large = chat_model(pair, "small"), chat_model(pair, "large")
             own = Pair("", small, large, prompts, pair.sparse, selector(pair, small))
+            if gate is not None:
+                file = Path(tempfile.mkdtemp()) / "calibration.json"
+                file.write_text(gate, encoding="utf-8")
+                own = replace(own, gate=str(file))
             for role, model in own.models().items():
                 if (here := model_identity(model)) != models.get(role):
                     raise ConfigError(

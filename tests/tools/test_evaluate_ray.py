@@ -18,9 +18,13 @@ from evaluations import mai, results, stored_calls
 from processes import MAI
 from ray_process import ENVIRONMENT, ray_process
 
+from langgraph_mai import load_pair
+from langgraph_mai.answers import agree
 from langgraph_mai.benchmarks.evaluation import ray as ray_engine
 from langgraph_mai.benchmarks.evaluation.store import FILE_NAME
 from langgraph_mai.demo.held_out import held_out
+from langgraph_mai.nodes.confidence import Calibration
+from langgraph_mai.nodes.gate import describe_cascade
 
 ON_RAY = ("--engine", "ray", "--replicas", "2")
 ONE_BY_ONE = (*ON_RAY, "--concurrency", "1")  # each question is stored before the next begins
@@ -135,6 +139,31 @@ def test_killed_in_the_middle_two_workers_end_with_the_results_of_none(own, on_r
     assert results(folder) == results(alone)
     # All is known now: no worker is needed to say it once more.
     assert evaluated(on_ray, *own, "--out", str(folder), *ON_RAY)["calls_made"] == 0
+
+
+@needs_ray
+def test_a_gate_goes_with_the_replicas(on_ray, tmp_path):
+    pair = load_pair("demo")
+    calibration = Calibration(
+        benchmark="shapes",
+        cascade=describe_cascade(pair.small, pair.large, pair.prompts, "full", agree),
+        risk=0.05,
+        delta=0.05,
+        questions=100,
+        losses_allowed=1,
+        losses=0,
+        threshold=0.8,
+        figures={},
+        confidence={},
+    )
+    (tmp_path / "gate.json").write_text(calibration.model_dump_json())
+    words = ("shapes", "--limit", "10", "--strategy", "mai_gated")
+    words += ("--gate", str(tmp_path / "gate.json"))
+    said = evaluated(here, *words, "--out", str(tmp_path / "local"))
+    there = evaluated(on_ray, *words, "--out", str(tmp_path / "ray"), *ON_RAY)
+    assert there["calls_made"] == said["calls_made"]
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert "confident" in {line["route"] for line in results(tmp_path / "ray")}
 
 
 @needs_ray

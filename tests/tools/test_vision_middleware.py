@@ -23,7 +23,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_mai import MAIInputError, VisionMiddleware
+from langgraph_mai import MAIInputError, VisionMiddleware, create_mai, load_pair
 
 RED, FOUR = "answer: red\nroute: direct", "answer: 4\nroute: transferred"
 CONVERSATION = [
@@ -101,6 +101,28 @@ def test_each_answer_is_about_the_right_picture(make, demo_mai, run):
     if make in {one_agent, blind_agent}:
         held = agent.get_state(THREAD).values["messages"]
         assert all(isinstance(message.content, str) for message in held)
+
+
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")  # by langgraph-supervisor
+@pytest.mark.parametrize("kind", ["supervisor", "swarm"])
+def test_the_cascade_itself_is_a_member_by_its_name(kind, run):
+    module = pytest.importorskip(f"langgraph_{kind}")
+    pair = load_pair("demo")
+    mai = create_mai(pair.small, pair.large, prompts=pair.prompts, name="vision")
+    turns = [(calls({}, name="transfer_to_vision"), AIMessage("Well.")) for _ in range(3)]
+    delegates = planner(*(message for turn in turns for message in turn))
+    if kind == "supervisor":
+        team = module.create_supervisor([mai], model=delegates, output_mode="full_history")
+    else:
+        handoff = module.create_handoff_tool(agent_name="vision")
+        first = create_agent(delegates, [handoff], name="first")
+        team = module.create_swarm([first, mai], default_active_agent="first")
+    agent = team.compile(checkpointer=InMemorySaver())
+    asked = [shown("chart", HIGHEST), shown("squares", SQUARES), HumanMessage(SQUARES)]
+    for message, answer in zip(asked, ("red", "4", "4"), strict=True):
+        result = run(agent, {"messages": [message]}, THREAD)
+        said = [m.text for m in result["messages"] if isinstance(m, AIMessage)]
+        assert answer in said[-3:]
 
 
 @pytest.mark.parametrize("sees", [True, False])
