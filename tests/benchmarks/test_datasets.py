@@ -183,7 +183,7 @@ def test_shapes_are_the_same_each_time(tmp_path):
         (one.question, one.answers) for one in again.questions
     ]
     assert {one.group["kind"] for one in shapes.questions} == {
-        *("exist", "count", "compare", "choice", "spatial", "attribute"),
+        *("exist", "count", "compare", "choice", "walks", "attribute"),
         *("bar_value", "bar_compare", "bar_count", "bar_sum", "bar_highest"),
     }
     assert shapes.prompts == "demo"
