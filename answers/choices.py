@@ -23,7 +23,7 @@ _LETTER = re.compile(
 )
 _CHOSEN_BEFORE = re.compile(
     r"(?:\b(?:is|be|answer|choose|chose|choosing|pick|select|selected|with|say|it's|that's"
-    r"|(?:so|thus|therefore|hence),?|leaves|leaving)|[:=→]|->|是|[故应]?选择?) ?"
+    r"|(?:so|thus|therefore|hence),?|leaves|leaving|lean(?:ing)? towards?)|[:=→]|->|是|[故应]?选择?) ?"
     r"(?:probably |likely |clearly |only |us with )?(?:the )?$",
     re.IGNORECASE,
 )
@@ -232,7 +232,7 @@ class _Options:
 
     def without_list(self, lines: list[str]) -> list[str]:
         """Return the lines without a list of several options that they begin with."""
-        named = list(takewhile(bool, map(self.whole, lines)))
+        named = list(takewhile(bool, map(self.whole, lines[: len(self._letters)])))
         is_list = 1 < len(set(named)) == len(named) < len(lines)
         return lines[len(named) :] if is_list else lines
 

@@ -18,6 +18,7 @@ _PREDICATE = re.compile(
 )
 # What a text adds in brackets, but for an operand.
 _BRACKETS = re.compile(r"(?<![-+*/×÷^=(] )(?<![-+*/×÷^=(])\((?!or\b)[^()]*\)(?! ?[-+*/×÷^])")
+_BRACKETED = re.compile(r"^[^()\n]+\([^()\n]+\)\.?$")
 _NO = re.compile(r"\bno ", re.IGNORECASE)
 _GROUPS = re.compile(r" (\w+) of (?:the |these |those )?(\w+)", re.IGNORECASE)
 _CONCLUSION = re.compile(
@@ -54,6 +55,12 @@ _GOVERNED = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(r"(?:\bnot|n't|\bnever|\brather than|\binstead of) $", re.IGNORECASE)
+_SYMBOL = re.compile(r"(?<![\w'])(?:[A-Z]{1,3}|[a-z])(?![\w'])")
+_NO_SYMBOLS = frozenset(("A", "I", "a", "US", "UK", "EU"))
+_DEFINES = re.compile(r"(?<![\w'])([A-Z]{1,3}|[a-z]) ?[=≈] ?$")
+_GOES_ON = re.compile(r" ?[-+*/×÷^=≈(]")
+_OR = re.compile(r",? or\b", re.IGNORECASE)
+_NOT = re.compile(r"\bnot |n't |\bwithout ", re.IGNORECASE)
 _LEADING = re.compile(r"\S+\. (?=[A-Z])")
 _FEW_SENTENCES = 2  # A longer text mentions numbers on its way.
 
@@ -91,7 +98,11 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
     """
     if _IN_BRACKETS.fullmatch(text) and _OF_ACCOUNTS.search(question):
         return None  # There it may be negative.
+    if _BRACKETED.search(text) and _says_two(text, question):
+        return None
     lines = text.split("\n")
+    if labelled := _labelled(lines, question):
+        return labelled
     whole = {n for line in (lines[0], lines[-1]) if (n := whole_number(line, question))}
     if whole:
         return whole.pop() if len(whole) == 1 else None
@@ -107,8 +118,11 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
     asked = _Asked(question)
     if asked.denied(said):
         return Number(0.0)
-    number = None
-    if len(said) <= _FEW_SENTENCES:
+    if (denied := _NOT.split(question, maxsplit=1))[1:] and not _NOT.search(text):
+        if set(content_words(denied[-1])).intersection(content_words(text)):
+            return None  # What is red was not asked for.
+    number = _defined(said, mentions, question)
+    if number is None and len(said) <= _FEW_SENTENCES:
         all_said = [
             (one, sentence) for found, sentence in zip(mentions, said, strict=True) for one in found
         ]
@@ -117,6 +131,26 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
         last = [(mention, said[-1]) for mention in mentions[-1]]
         number = asked.only(last) or _stated(said[-1], mentions[-1])
     return number and _as_share(number, question)
+
+
+def _says_two(text: str, question: str) -> bool:
+    """Return whether a number is followed by another one in brackets: "four (5)"."""
+    outside, _, inside = text.rstrip(".").removesuffix(")").partition("(")
+    first, second = whole_number(outside), whole_number(inside)
+    if not first or not second or first.unit or second.unit or first.value == second.value:
+        return False
+    asked = {mention.number.value for mention in number_mentions(question) if mention.number}
+    return not (asked & {first.value, second.value} or _ASKS_FOR_YEAR.search(question))
+
+
+def _labelled(lines: Sequence[str], question: str) -> Number | None:
+    """Return the number of the one line whose label the question names ("Tax: $0.80")."""
+    labels = [line.partition(":") for line in lines]
+    if len(lines) < 2 or not all(map(whole_number, (value for _, _, value in labels))):
+        return None
+    asked = set(content_words(question))
+    named = [value for label, _, value in labels if asked.issuperset(content_words(label) or "-")]
+    return whole_number(named[0], question) if len(named) == 1 else None
 
 
 def _without_brackets(sentence: str) -> str:
@@ -233,6 +267,22 @@ def _noun(mention: NumberMention, sentence: str) -> str:
 def _before(pattern: re.Pattern[str], mention: NumberMention, sentence: str) -> bool:
     """Return whether a pattern that ends in "$" stands right before a number."""
     return pattern.search(sentence, max(0, mention.start - 30), mention.start) is not None
+
+
+def _defined(
+    said: Sequence[str], mentions: Sequence[Sequence[NumberMention]], question: str
+) -> Number | None:
+    """Return the number that the one symbol of a question is said to equal: "BC = 5, AB = 10"."""
+    asked = {symbol for symbol in _SYMBOL.findall(question) if symbol not in _NO_SYMBOLS}
+    values = {
+        None if _OR.match(sentence, mention.end) else mention.number
+        for sentence, found in zip(said, mentions, strict=True)
+        for mention in found
+        if (symbol := _DEFINES.search(sentence, max(0, mention.start - 30), mention.start))
+        and symbol[1] in asked
+        and not _GOES_ON.match(sentence, mention.end)
+    }
+    return values.pop() if len(asked) == len(values) == 1 else None
 
 
 def _stated(sentence: str, mentions: Sequence[NumberMention]) -> Number | None:

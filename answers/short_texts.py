@@ -25,6 +25,7 @@ _LIST_LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 TUPLE = re.compile(r"\(-?\d[\d.]*(?:, ?-?\d[\d.]*)+\)")
+_DENIED_ITEM = re.compile(r"(?:but )?(?:not|no)\b(?=.)", re.IGNORECASE)
 _ITEM_WORDS = 8
 _ITEM_CHARACTERS = 120
 _ITEMS = 100  # A longer list is an output that loops.
@@ -41,7 +42,7 @@ def read_items(text: str) -> tuple[str, ...] | None:
         items = [_BULLET.sub("", line, count=1) for line in bullets]
     else:
         items = _SEPARATOR.split(_LIST_LEAD_IN.sub("", bare(text), count=1))
-    items = [item for item in map(bare, items) if item]
+    items = [item for item in map(bare, items) if item and not _DENIED_ITEM.match(item)]
     if not 0 < len(items) <= _ITEMS or not all(map(_is_item, items)):
         return None
     return tuple(item.removeprefix("and ") for item in items)
@@ -116,6 +117,30 @@ _COMMENT = re.compile(
     r"(?:it|this|that|the|they|there|these|as|since|because|i|in|based|we|you|he|she)\b", re.I
 )
 _WORD_SPAN = re.compile(r"\S+")
+_NOT_BUT = re.compile(r"\bnot\b[^,;]*?,? (?:but|it is|it's|they are) (?:rather )?", re.IGNORECASE)
+_NOT_AFTER = re.compile(
+    r"(?:,| -|\() ?(?:and |but )?(?:not|rather than|instead of)\b.*", re.IGNORECASE
+)
+_DENIES = re.compile(
+    r"(?:.*\b(?:is|are|was|were) )?not\b|.*\b(?:isn't|aren't|wasn't|weren't)\b", re.I
+)
+_ASIDE = re.compile(
+    r",? (?:i (?:think|believe|guess|would say|suppose)|it seems|apparently|presumably)$",
+    re.IGNORECASE,
+)
+# What a name that was asked for is said to have: "France, with 45", "France (45%)".
+_WITH_AMOUNT = re.compile(
+    r"(?:, ?(?:with|at)(?: (?:an?|the|about) )?[^,;]*?\d[^,;]*| ?\([^()a-z]*\d[^()]*\)|: [$€£]?\d[\d.,]*%?)$",
+    re.IGNORECASE,
+)
+_ASKS_FOR_NAME = re.compile(
+    r"\b(?:which|who|what (?:country|city|state|team|color|colour))\b", re.I
+)
+_TWO_NAMES = re.compile(r"(?:either )?([\w'-]+(?: [\w'-]+)?) or ([\w'-]+(?: [\w'-]+)?)", re.I)
+_SUPERLATIVE = re.compile(r"\b(?:most|least|\w{2,}est)\b", re.IGNORECASE)
+_SEEMS = re.compile(r"\b(?:appears?|seems?|looks like it is) to be\b", re.IGNORECASE)
+_IS = re.compile(r"\b(?:is|are|was|were)\b", re.IGNORECASE)
+_READS_TEXT = re.compile(r"\b(?:say|says|read|reads|written|text|word|words|title|spell)\b", re.I)
 
 
 def normalised(text: str) -> str:
@@ -170,9 +195,35 @@ def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] 
     phrase = _phrase(answer)
     if phrase is None:
         return None
+    if not _READS_TEXT.search(question):
+        phrase = _affirmed(_ASIDE.sub("", phrase), question)
     phrase = _without_echo(_LEAD_IN.sub("", phrase, count=1), question)
+    if not _READS_TEXT.search(question) and _names_two_or_another(phrase, question):
+        return None
     value = "" if leaves_undecided(phrase) else compared_form(phrase, question)
     return (value, phrase) if value else None
+
+
+def _affirmed(phrase: str, question: str) -> str:
+    """Return what a phrase affirms, without what it denies: "not A but B", "B, not A" give "B".
+
+    "" where it only denies. A name that was asked for stands without the amount that it has.
+    """
+    phrase = _NOT_AFTER.sub("", _NOT_BUT.sub("", _SEEMS.sub("is", phrase), count=1))
+    if _DENIES.match(phrase):
+        return ""
+    return _WITH_AMOUNT.sub("", phrase) if _ASKS_FOR_NAME.search(question) else phrase
+
+
+def _names_two_or_another(phrase: str, question: str) -> bool:
+    """Return whether a phrase leaves two answers open, or tells of other things than asked."""
+    if _TWO_NAMES.fullmatch(phrase) and "or" not in tokens(question):
+        return True
+    if len(_IS.findall(phrase)) > 1:  # "the left one is red and the right one is blue"
+        return True
+    extremes = {word.lower() for word in _SUPERLATIVE.findall(phrase)}
+    wanted = {word.lower() for word in _SUPERLATIVE.findall(question)}
+    return bool(wanted and extremes - wanted)
 
 
 def compared_form(phrase: str, question: str = "") -> str:
@@ -221,6 +272,7 @@ def _is_phrase(text: str) -> bool:
     return not _CLAUSE.search(text)
 
 
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|(?<=\w{4})e)$|(?<=\w)'s?$")
 # What follows one is no answer by itself: "the cat is left of the dog", "it is larger than B".
 _RELATING = frozenset(word_list("of than to from by"))
 
@@ -232,11 +284,11 @@ def _without_echo(phrase: str, question: str) -> str:
     Only where what is new is one piece at the start or at the end; else the phrase as it is, since
     the order of the words may matter ("the dog is behind the car").
     """
-    asked = set(content_words(question)) - {"one"}
-    if asked.intersection(content_words(phrase)):
+    asked = set(map(_stem, content_words(question))) - {"one"}
+    if asked.intersection(map(_stem, content_words(phrase))):
         phrase = _IN_SCENE.sub("", phrase)
     words = list(_WORD_SPAN.finditer(phrase))
-    said = [content_words(word.group()) for word in words]
+    said = [[_stem(found) for found in content_words(word.group())] for word in words]
     new = [i for i, found in enumerate(said) if any(word not in asked for word in found)]
     echoed = [i for i, found in enumerate(said) if any(word in asked for word in found)]
     if not new or not echoed or not (new[-1] < echoed[0] or echoed[-1] < new[0]):
@@ -246,7 +298,9 @@ def _without_echo(phrase: str, question: str) -> str:
     while before and before[-1] in _ARTICLES:
         before.pop()
     if before and before[-1] in _RELATING:
-        order = [word for word in content_words(question) if any(word in one for one in said)]
+        order = [
+            word for word in map(_stem, content_words(question)) if any(word in s for s in said)
+        ]
         if before[-1] not in tokens(question) or order != [
             word for i in echoed for word in said[i]
         ]:
@@ -254,6 +308,11 @@ def _without_echo(phrase: str, question: str) -> str:
     if before and before[-1] in PLACES.difference(tokens(question)):
         first = len(before) - 1
     return bare(phrase[words[first].start() : words[new[-1]].end()])
+
+
+def _stem(word: str) -> str:
+    """Return a word without the ending of a verb or a possessive: "holding", "holds": "hold"."""
+    return _ENDING.sub("", word)
 
 
 def _plain_number(word: str) -> str:

@@ -37,7 +37,8 @@ _DENIAL = re.compile(
     rf"|\b(?:is|are|was|were)(?: not|n't) (?:\w+ ){{0,2}}{_SEEN}"
     r"|\bi (?:can |could )?(?:see|find|spot) (?:no|none|nothing|neither)\b"
     rf"|^(?:no|neither|none|nothing) \w.*\b{_SEEN}"
-    r"|^no (?:sign|trace|evidence) of\b|\bnowhere\b",
+    r"|^no (?:sign|trace|evidence) of\b|\bnowhere\b"
+    r"|\b(?:image|picture|photo|scene|it) (?:lacks|is (?:devoid|free) of)\b",
     re.IGNORECASE,
 )
 # A predicate ("the dog is missing"), not what something lacks ("is missing a wheel").
@@ -154,7 +155,7 @@ _VERDICT = re.compile(
     rf"|{_CLAIM} (?:correct|true)\b(?! that\b)|\bthat(?: is|'s) right\b"
     r"|^not only\b(?!.*\b(?:no|not|none)\b|.*n't\b))"
     rf"|(?P<no>{_NO_ALONE}|\b(?:nope|nah)\b|^(?:incorrect|false|wrong|negative){_ENDS}"
-    rf"|^not (?:at all|really)\b|\b{_SURE} not\b|\bi (?:do not|don't) think so\b"
+    rf"|^not (?:at all|really|that i can (?:see|tell))\b|\b{_SURE} not\b|\bi (?:do not|don't) think so\b"
     rf"|{_CLAIM} (?:not (?:correct|true)|incorrect|false|wrong)\b(?! that\b))",
     re.IGNORECASE,
 )
@@ -165,6 +166,7 @@ _VERDICT_CHINESE = re.compile(
     r"|(?P<no>不是|没(?!有?(?:问题|准|法|办法|关系))有?|不(?!确定|知道|清楚|能|错|一定|好说|太|见得)"
     r"|否|无(?!法)|并非|错)"
 )
+_CONDITION = re.compile(r"\W*(?:only )?(?:if|unless)\b", re.IGNORECASE)
 _ASKED = re.compile(r"(?:\?|吗)[\"')\s.]*$")
 _APOLOGY = re.compile(r"^(?:i am |i'm )?sorry,? (?:but )?", re.IGNORECASE)
 _TURN = re.compile(
@@ -236,6 +238,6 @@ def _verdict(sentence: str, question: str) -> bool | Literal["both"] | None:
         statement.to_the_point and statement.value != values[-1]
         for statement in statements(rest, question)
     )
-    if (lead and hedges(lead[-1])) or declines(rest) or contradicted:
+    if (lead and hedges(lead[-1])) or _CONDITION.match(rest) or declines(rest) or contradicted:
         return "both"
     return values[-1]

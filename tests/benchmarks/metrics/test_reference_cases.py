@@ -48,7 +48,6 @@ EXCEPTIONS = {
 }
 KNOWN_MISSES = {
     "s-mmmu-0400": "12% for 0.12: the question does not say that a share is asked for.",
-    "s-mmmu-0403": "'This is mitosis, not meiosis.': a text that names two is an abstention.",
     "s-chartqa-0470": "0.45 for 45%: the question does not say that a share is asked for.",
     "s-chartqa-0471": "12% for 0.12: the same.",
     "s-chartqa-0484": "3.4 billion for 3.4: the scale may stand at the chart's axis.",
