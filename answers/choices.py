@@ -23,7 +23,8 @@ _LETTER = re.compile(
 )
 _CHOSEN_BEFORE = re.compile(
     r"(?:\b(?:is|be|answer|choose|chose|choosing|pick|select|selected|with|say|it's|that's"
-    r"|(?:so|thus|therefore|hence),?|leaves|leaving|lean(?:ing)? towards?)|[:=→]|->|是|[故应]?选择?) ?"
+    r"|(?:so|thus|therefore|hence),?|leaves|leaving|lean(?:ing)? towards?)"
+    r"|[:=→]|->|是|[故应]?选择?) ?"
     r"(?:probably |likely |clearly |only |us with )?(?:the )?$",
     re.IGNORECASE,
 )

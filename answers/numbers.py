@@ -118,9 +118,9 @@ def read_number(text: str, question: str = "", *, marked: bool = False) -> Numbe
     asked = _Asked(question)
     if asked.denied(said):
         return Number(0.0)
-    if (denied := _NOT.split(question, maxsplit=1))[1:] and not _NOT.search(text):
-        if set(content_words(denied[-1])).intersection(content_words(text)):
-            return None  # What is red was not asked for.
+    denied = _NOT.split(question, maxsplit=1)[1:]
+    if denied and not _NOT.search(text) and {*content_words(denied[0])} & {*content_words(text)}:
+        return None  # What is red was not asked for.
     number = _defined(said, mentions, question)
     if number is None and len(said) <= _FEW_SENTENCES:
         all_said = [

@@ -130,7 +130,7 @@ _ASIDE = re.compile(
 )
 # What a name that was asked for is said to have: "France, with 45", "France (45%)".
 _WITH_AMOUNT = re.compile(
-    r"(?:, ?(?:with|at)(?: (?:an?|the|about) )?[^,;]*?\d[^,;]*| ?\([^()a-z]*\d[^()]*\)|: [$€£]?\d[\d.,]*%?)$",
+    r"(?:, ?(?:with|at) [^,;]*?\d[^,;]*| ?\([^()a-z]*\d[^()]*\)|: [$€£]?\d[\d.,]*%?)$",
     re.IGNORECASE,
 )
 _ASKS_FOR_NAME = re.compile(

@@ -155,7 +155,8 @@ _VERDICT = re.compile(
     rf"|{_CLAIM} (?:correct|true)\b(?! that\b)|\bthat(?: is|'s) right\b"
     r"|^not only\b(?!.*\b(?:no|not|none)\b|.*n't\b))"
     rf"|(?P<no>{_NO_ALONE}|\b(?:nope|nah)\b|^(?:incorrect|false|wrong|negative){_ENDS}"
-    rf"|^not (?:at all|really|that i can (?:see|tell))\b|\b{_SURE} not\b|\bi (?:do not|don't) think so\b"
+    rf"|^not (?:at all|really|that i can (?:see|tell))\b|\b{_SURE} not\b"
+    r"|\bi (?:do not|don't) think so\b"
     rf"|{_CLAIM} (?:not (?:correct|true)|incorrect|false|wrong)\b(?! that\b))",
     re.IGNORECASE,
 )
