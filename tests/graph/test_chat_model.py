@@ -157,6 +157,12 @@ def test_what_it_cannot_take_is_named():
         ChatMAI(mai=graph, temperature=1)
     with pytest.raises(ValidationError, match="mai"):
         ChatMAI(mai="demo")
+    with pytest.raises(TypeError, match="made without `checkpointer`"):
+        ChatMAI(mai=scripted(checkpointer=InMemorySaver())[2])
+    with pytest.raises(NotImplementedError, match="calls no tools"):
+        ChatMAI(mai=graph).bind_tools([len])
+    with pytest.raises(RuntimeError, match="waits for a person"):
+        ChatMAI(mai=scripted(review=True)[2]).invoke("Is it red?")
 
 
 @pytest.mark.parametrize("subgraphs", [False, True])
@@ -196,12 +202,6 @@ def test_in_a_graph_its_answer_streams_once_and_alone(way, subgraphs):
     assert said[0].response_metadata["route"] == "transferred"
     kept = compiled.get_state(options["config"]).values["messages"]
     assert [message.type for message in kept] == ["human", "ai"]
-    with pytest.raises(TypeError, match="made without `checkpointer`"):
-        ChatMAI(mai=scripted(checkpointer=InMemorySaver())[2])
-    with pytest.raises(NotImplementedError, match="calls no tools"):
-        ChatMAI(mai=graph).bind_tools([len])
-    with pytest.raises(RuntimeError, match="waits for a person"):
-        ChatMAI(mai=scripted(review=True)[2]).invoke("Is it red?")
 
 
 @pytest.mark.parametrize(
