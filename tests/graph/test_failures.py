@@ -92,7 +92,7 @@ LOOP = "Let me look at it again, from the left to the right. "
     [
         ("  ", "reasoned", None, None),  # nothing to transfer
         ("It is red or yes or no", "transferred", "length", "It is red or yes or no"),
-        ("It is round. " + LOOP * 9, "transferred", "loop", ("It is round. " + LOOP).strip()),
+        ("It is round. " + LOOP * 9, "transferred", "loop", ("It is round. " + LOOP).strip(" .")),
     ],
 )
 def test_an_incomplete_reasoning_is_marked_and_its_loop_cut(reasoning, route, cut, read, run):
