@@ -14,10 +14,15 @@ from ..capabilities import AttentionOptions
 from ..chat_format import chat_turns
 from ..completion import Chunk, Completion, Settings
 from ..errors import ModelError
-from ..local_chat import LocalCall, LocalChat, check_timeout, start_in_thread
-from ..weights import model_weights
-from .load_errors import ModelSpec
-from .loading import check_draft_files, count_layers, get_engine, is_loaded, release_engine
+from ..local_chat import LocalCall, LocalChat, check_timeout, model_weights, start_in_thread
+from .loading import (
+    ModelSpec,
+    check_draft_files,
+    count_layers,
+    get_engine,
+    is_loaded,
+    release_engine,
+)
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -212,7 +217,6 @@ class ChatTransformers(LocalChat):
             span,
             layers,
             options.get("query", -1),
-            heads=options.get("heads", False),
             prefix_cache_bytes=self.prefix_cache_bytes,
             started=started,
         )

@@ -13,9 +13,9 @@ import torch
 from ..completion import Drafted
 from ..errors import ModelError
 from .checkpoint import read_config, read_processor
-from .load_errors import ModelSpec
-from .prefix_cache import has_plain_cache, new_cache
-from .prompt import REUSING, Prompt
+from .loading import ModelSpec
+from .prefix_cache import new_cache
+from .prompt import REUSING, Prompt, can_reuse
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -132,12 +132,12 @@ def check_draft_files(target: ModelSpec, draft: ModelSpec) -> None:
         ImportError: A package is missing.
         ModelError: It cannot draft, or one of the two checkpoints cannot be read.
     """
-    sides = []
-    for spec in (target, draft):
-        config = read_config(spec)
-        crops = config.model_type in REUSING and has_plain_cache(config)
-        sides.append((spec.model, crops, read_processor(spec).tokenizer))
-    _check(*sides)
+    _check(
+        *(
+            (spec.model, can_reuse(read_config(spec)), read_processor(spec).tokenizer)
+            for spec in (target, draft)
+        )
+    )
 
 
 def check_engines(target: "Engine", draft: "Engine") -> None:

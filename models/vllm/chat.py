@@ -9,8 +9,7 @@ from pydantic import Field
 
 from ..chat_format import chat_turns
 from ..completion import Chunk, Completion, Settings
-from ..local_chat import LocalCall, LocalChat
-from ..weights import model_weights
+from ..local_chat import LocalCall, LocalChat, model_weights
 from .engine import get_engine, release_engine, running_engine
 from .engine_args import EngineSpec, options_json
 
