@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import traceback
-from pathlib import Path
 
 import httpx
 import langchain_tests.unit_tests
@@ -384,15 +383,6 @@ def test_a_forked_child_has_connections_of_its_own(server):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stderr == ""
     assert done.stdout.split() == ["yes", "yes", "yes", "0", "yes"]
-
-
-def test_the_documented_pair_file_is_one(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "serving.md"
-    path = tmp_path / "my-servers.yaml"
-    path.write_text(page.read_text(encoding="utf-8").split("```yaml\n")[1].partition("```")[0])
-    pair = load_pair(path)
-    assert str(pair.small.openai_api_base) == "http://127.0.0.1:8101/v1"
-    assert pair.large.model_name == "demo:large"
 
 
 def test_the_package_without_langchain_openai_names_the_extra():

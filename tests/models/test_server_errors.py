@@ -23,20 +23,12 @@ from chat_servers import (
     replies,
     sends,
 )
-from hypothesis import given as given_values
-from hypothesis import strategies as st
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from langgraph_mai import ChatServer, ModelError
-from langgraph_mai.models.errors import (
-    CallTimeoutError,
-    ContextLengthError,
-    Overflow,
-    UnreachableError,
-    read_overflow,
-)
+from langgraph_mai.models.errors import CallTimeoutError, ContextLengthError, UnreachableError
 
 KEY = "sk-not-for-your-eyes"
 CONTEXT = "This model's maximum context length is 50 tokens."
@@ -83,6 +75,7 @@ FAILURES = [
     (replies({"choices": None}), ModelError, "no chat completion"),
     (replies({"choices": []}), ModelError, "no chat completion"),
     (fails(400, "temperature must be, got -4.0."), ModelError, "got -4.0); change what"),
+    (fails(400, "max_tokens must be at least 1, got 0."), ModelError, "change what it names"),
     (fails(400, "At most 1 image(s) may be provided."), ModelError, "the prompt holds 2 of them"),
     (fails(413, "too large"), ModelError, "set max_pixels to shrink the images"),
 ]
@@ -119,16 +112,25 @@ def test_the_timeout_ends_a_call_and_covers_its_retries(server, ask):
         ask(model_on(server, max_retries=100, timeout=1))
 
 
-def test_a_timeout_that_is_none_is_refused(server):
+async def test_a_cancelled_call_ends_on_the_server(server):
+    server.otherwise = hangs
+    call = asyncio.create_task(model_on(server).ainvoke("?"))
+    while not server.requests:
+        await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await asyncio.to_thread(server.hung_up.wait, 15)
+
+
+def test_a_timeout_that_is_none_is_refused(server, ask):
     for timeout in (float("inf"), float("nan"), 0, -1, True, "5", "soon", httpx.Timeout(5), [1]):
-        copy = model_on(server).model_copy(update={"timeout": timeout})
-        for ask, own in (
-            (copy.invoke, {}),
-            (lambda text, copy=copy: asyncio.run(copy.ainvoke(text)), {}),
-            (model_on(server).invoke, {"timeout": timeout}),
+        for model, own in (
+            (model_on(server).model_copy(update={"timeout": timeout}), {}),
+            (model_on(server), {"timeout": timeout}),
         ):
             with pytest.raises(ValueError, match="number of seconds above 0"):
-                ask("?", **own)
+                ask(model, **own)
     assert not server.requests
 
 
@@ -210,65 +212,37 @@ def test_loading_reports_what_is_wrong(server, monkeypatch):
 
 
 OVERFLOWS = {
-    "vLLM": "This model's maximum context length is {limit} tokens. However, your prompt contains "
-    "{length} input tokens, which exceeds this limit even without any output tokens.",
-    "vLLM, images": "The decoder prompt (length {length}) is longer than the maximum model "
-    "length of {limit}. Make sure that `max_model_len` is no smaller than the number of text "
-    "tokens plus multimodal tokens.",
-    "vLLM, a full context": "The decoder prompt (length {length}) plus the number of requested "
-    "output tokens (at least 1) is longer than the maximum model length of {limit}.",
-    "vLLM, before": "Input length ({length}) exceeds model's maximum context length ({limit}).",
-    "vLLM, long before": "This model's maximum context length is {limit} tokens. However, you "
-    "requested 99 tokens ({length} in the messages, 7 in the completion).",
-    "SGLang": "The input ({length} tokens) is longer than the model's context length ({limit} "
-    "tokens).",
-    "SGLang, both": "Requested token count exceeds the model's maximum context length of {limit} "
-    "tokens. You requested a total of 9 tokens: {length} tokens from the input messages and 5 "
-    "tokens for the completion.",
-    "llama.cpp": "request ({length} tokens) exceeds the available context size ({limit} tokens), "
-    "try increasing it",
-    "OpenAI": "This model's maximum context length is {limit} tokens. However, your messages "
-    "resulted in {length} tokens. Please reduce the length of the messages.",
+    "vLLM": "This model's maximum context length is 400 tokens. However, your prompt contains "
+    "430 input tokens, which exceeds this limit even without any output tokens.",
+    "vLLM, images": "The decoder prompt (length 430) is longer than the maximum model length of "
+    "400. Make sure that `max_model_len` is no smaller than the number of text tokens plus "
+    "multimodal tokens.",
+    "vLLM, a full context": "The decoder prompt (length 430) plus the number of requested output "
+    "tokens (at least 1) is longer than the maximum model length of 400.",
+    "vLLM, before": "Input length (430) exceeds model's maximum context length (400).",
+    "vLLM, long before": "This model's maximum context length is 400 tokens. However, you "
+    "requested 99 tokens (430 in the messages, 7 in the completion).",
+    "SGLang": "The input (430 tokens) is longer than the model's context length (400 tokens).",
+    "SGLang, both": "Requested token count exceeds the model's maximum context length of 400 "
+    "tokens. You requested a total of 9 tokens: 430 tokens from the input messages and 5 tokens "
+    "for the completion.",
+    "llama.cpp": "request (430 tokens) exceeds the available context size (400 tokens), try "
+    "increasing it",
+    "OpenAI": "This model's maximum context length is 400 tokens. However, your messages resulted "
+    "in 430 tokens. Please reduce the length of the messages.",
 }
-
-
-@given_values(
-    limit=st.integers(1, 10**6), length=st.integers(1, 10**6), asked=st.integers(1, 10**6)
-)
-def test_both_numbers_of_an_overflow_are_read(limit, length, asked):
-    for message in OVERFLOWS.values():
-        assert read_overflow(message.format(limit=limit, length=length)) == (limit, length)
-    for overflow in (Overflow(limit, length), Overflow(limit, None)):
-        shorter = overflow.shorter(asked)
-        if shorter is not None:
-            assert 0 < shorter < asked
-            assert shorter + (overflow.length or 0) <= limit
-        elif (overflow.length or 0) < limit:
-            assert (overflow.length or 0) + asked <= limit
-    assert Overflow(None, length).shorter(asked) is Overflow(limit, length).shorter(None) is None
-
-
-def test_numbers_that_are_not_there_are_not_made_up():
-    beginning = "This model's maximum context length is 400 tokens. However, your prompt contains "
-    for end in ("at least 401 input tokens.", "63050 characters (more than 6400 for 400 tokens)."):
-        assert read_overflow(beginning + end) == (400, None)
-    for message in (
-        "The model `nope` does not exist.",
-        "temperature must be non-negative, got -4.0.",
-        "At most 2 image(s) may be provided in one prompt.",
-        "max_tokens must be at least 1, got 0.",
-        "Failed to load image: cannot identify image file",
-        "",
-    ):
-        assert read_overflow(message) is None
+# Numbers that are not there are not made up.
+PARTLY = "This model's maximum context length is 400 tokens. However, your prompt contains "
+LENGTHS = [
+    *((message, 400, 430) for message in OVERFLOWS.values()),
+    (PARTLY + "at least 401 input tokens.", 400, None),
+    (PARTLY + "63050 characters (more than 6400 for 400 tokens).", 400, None),
+    ("Your input exceeds the context window of this model.", None, None),
+]
 
 
 def test_a_prompt_that_is_too_long(server, ask):
-    for message, limit, length in (
-        (OVERFLOWS["vLLM"].format(limit=50, length=430), 50, 430),
-        (OVERFLOWS["llama.cpp"].format(limit=400, length=430), 400, 430),
-        ("Your input exceeds the context window of this model.", None, None),
-    ):
+    for message, limit, length in LENGTHS:
         server.requests.clear()
         server.otherwise = fails(400, message)
         with pytest.raises(ContextOverflowError) as error:
@@ -309,17 +283,6 @@ def test_servers_that_know_no_log_probabilities_answer_without(server, ask):
         first, second = (request["body"] for request in server.requests)
         assert first["logprobs"] is True
         assert {"logprobs", "top_logprobs"}.isdisjoint(second)
-
-
-async def test_a_cancelled_call_ends_on_the_server(server):
-    server.otherwise = hangs
-    call = asyncio.create_task(model_on(server).ainvoke("?"))
-    while not server.requests:
-        await asyncio.sleep(0.01)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert await asyncio.to_thread(server.hung_up.wait, 15)
 
 
 def whole(message: object, **more: object) -> str:

@@ -34,11 +34,15 @@ def entries(message):
     return message.response_metadata["logprobs"]["content"]
 
 
-def test_limits_log_probabilities_and_counts_are_those_without_a_draft(models, ask):
+def test_the_answer_is_the_one_without_a_draft(models, ask):
     target, draft = models
     expected = target.invoke(QUESTION).text
     assert ask(target, QUESTION, draft=draft) == expected
     assert ask(target.model_copy(update={"draft": draft}), QUESTION) == expected
+
+
+def test_limits_log_probabilities_and_counts_are_those_without_a_draft(models):
+    target, draft = models
     for proposing in (draft, target.model_copy()):  # its twin is always right
         for limit in (1, 2, 6, 7, 30):
             wanted = {"max_tokens": limit, "logprobs": True, "top_logprobs": 3}
@@ -64,7 +68,7 @@ def test_outputs_end_where_they_do_without_a_draft(models):
     """At any stop string: in the middle of what was proposed, and at its end."""
     target, draft = models
     text = target.invoke(QUESTION).text
-    for at in range(0, len(text) - 2, 3):
+    for at in range(2, len(text) - 2, 7):
         stop = [text[at : at + 2]]
         plain = target.invoke(QUESTION, stop=stop)
         for proposing in (draft, target.model_copy()):
