@@ -120,27 +120,6 @@ def test_settings_of_the_model_and_of_a_call(server):
     assert not {"timeout", "max_completion_tokens"} & set(sent(server))
 
 
-@pytest.fixture(params=["invoke", "ainvoke", "stream", "astream"])
-def whole(request):
-    """Asks a model, and returns the message or the sum of its chunks."""
-
-    async def read(model):
-        return [chunk async for chunk in model.astream("?")]
-
-    ways = {
-        "invoke": lambda model: [model.invoke("?")],
-        "ainvoke": lambda model: [asyncio.run(model.ainvoke("?"))],
-        "stream": lambda model: list(model.stream("?")),
-        "astream": lambda model: asyncio.run(read(model)),
-    }
-
-    def ask(model):
-        first, *others = ways[request.param](model)
-        return sum(others, first)
-
-    return ask
-
-
 def test_what_comes_with_an_answer(whole, server):
     """The reasoning of a model with a parser too, by vLLM's name before and after 2026."""
     server.otherwise = answers("yes it is", finish="length")
