@@ -32,6 +32,7 @@ class Attention:
         special: For each token, whether it is a special one (the end of a turn, say).
         layers: The layers that were read, 1 for the first.
         weights: Mean over heads, shape (layers, tokens), float32.
+        heads: Head by head, shape (layers, heads, tokens), float32; None if not asked for.
         query: Position whose attention this is, counted from the prompt's start.
         input_tokens: Tokens of the prompt, images included.
         cached_tokens: How many of them came from a prefix cache.
@@ -43,6 +44,7 @@ class Attention:
     special: tuple[bool, ...]
     layers: tuple[int, ...]
     weights: "NDArray[np.float32]"
+    heads: "NDArray[np.float32] | None"
     query: int
     input_tokens: int
     cached_tokens: int
@@ -55,11 +57,12 @@ class Attention:
             ValueError: One that was not read.
         """
         rows = [self.layers.index(layer) for layer in layers]
-        return replace(self, layers=tuple(layers), weights=self.weights[rows])
+        heads = None if self.heads is None else self.heads[rows]
+        return replace(self, layers=tuple(layers), weights=self.weights[rows], heads=heads)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return it as JSON values, single heads left out."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "heads"}
         return {**values, "weights": self.weights.tolist()}
 
     @classmethod
@@ -70,7 +73,7 @@ class Attention:
         sequences = {name: tuple(values[name]) for name in ("token_ids", "special", "layers")}
         spans = tuple((start, end) for start, end in values["spans"])
         weights = np.asarray(values["weights"], dtype=np.float32)
-        return cls(**{**values, **sequences, "spans": spans, "weights": weights})
+        return cls(**{**values, **sequences, "spans": spans, "weights": weights, "heads": None})
 
 
 def wanted_layers(layers: Layers, count: int, name: str) -> tuple[int, ...]:

@@ -19,11 +19,13 @@ class AttentionOptions(TypedDict, total=False):
             layer 22 of 36.
         query: Whose attention, counted from the prompt's end; it must lie behind the span. -1 by
             default.
+        heads: Whether the weights of single heads are wanted too.
         timeout: Seconds that the pass may take, waiting included; loading does not count.
     """
 
     layers: Layers
     query: int
+    heads: bool
     timeout: float | None
 
 

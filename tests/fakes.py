@@ -187,11 +187,15 @@ class AttentiveModel(StreamingModel):
     passes: list[dict[str, Any]] = Field(default_factory=list)
     given_up: int = 0
 
-    def attention(self, messages, span, *, layers=None, query=-1, timeout=None) -> Attention:
+    def attention(
+        self, messages, span, *, layers=None, query=-1, heads=False, timeout=None
+    ) -> Attention:
         time.sleep(self.pause)
         return self._attention(messages, span, layers, query, timeout)
 
-    async def aattention(self, messages, span, *, layers=None, query=-1, timeout=None) -> Attention:
+    async def aattention(
+        self, messages, span, *, layers=None, query=-1, heads=False, timeout=None
+    ) -> Attention:
         try:
             await asyncio.sleep(self.pause)
         except asyncio.CancelledError:
@@ -221,6 +225,7 @@ class AttentiveModel(StreamingModel):
             special=tuple(word.group().strip() == "<end>" for word in inside),
             layers=tuple(read),
             weights=np.array(weights, dtype=np.float32),
+            heads=None,
             query=len(words) + query,
             input_tokens=len(words),
             cached_tokens=3,

@@ -46,6 +46,7 @@ class Reading:
         span: Characters of the last turn's text (its parts joined).
         layers: Which layers, 1 for the first, all of them loaded.
         query: Whose attention, counted from the prompt's end.
+        heads: Whether the weights of single heads are wanted.
         prefix_cache_bytes: Memory that prefix KV caches may take; None for the engine's default,
             0 for no reuse.
         started: When the call began, on the monotonic clock.
@@ -56,6 +57,7 @@ class Reading:
     span: Span
     layers: tuple[int, ...]
     query: int
+    heads: bool
     prefix_cache_bytes: int | None
     started: float
 
@@ -102,8 +104,8 @@ def read_attention(engine: "Engine", wanted: Reading, cancelled: Callable[[], bo
     recorder = _Recorder(frozenset(wanted.layers), columns, cancelled)
     with engine.computing(), recorder.on(engine.model.get_decoder()), suppress(_PassEndedError):
         engine.model(**placed, **{engine.cache_name: cache})
-    weights = torch.stack([recorder.weights[layer] for layer in wanted.layers]).cpu()
-    if not bool(weights.isfinite().all()):
+    heads = torch.stack([recorder.weights[layer] for layer in wanted.layers]).cpu()
+    if not bool(heads.isfinite().all()):
         raise ModelError(
             "The model's attention is not a number; its dtype is too small for it, so use "
             "bfloat16 or float32."
@@ -120,7 +122,8 @@ def read_attention(engine: "Engine", wanted: Reading, cancelled: Callable[[], bo
         spans=spans,
         special=_special(engine.encoder.tokenizer, token_ids),
         layers=wanted.layers,
-        weights=weights.numpy(),
+        weights=heads.mean(dim=1).numpy(),
+        heads=heads.numpy() if wanted.heads else None,
         query=query,
         input_tokens=len(prompt.tokens),
         cached_tokens=computed,
@@ -141,7 +144,7 @@ class _Recorder:
         columns: The positions whose weights are wanted.
         cancelled: Whether nobody waits for the result any more.
         weights: By layer: the attention of the last computed position, after the softmax over all
-            positions up to it, on the columns; mean over heads, shape (columns), float32.
+            positions up to it, on the columns; shape (heads, columns), float32.
     """
 
     layers: frozenset[int]
@@ -177,7 +180,7 @@ class _Recorder:
             grouped = query.float().reshape(key.shape[0], -1, query.shape[1])
             scores = torch.matmul(grouped, key.float().transpose(1, 2)) * scaling
             weights = scores.softmax(dim=-1).reshape(query.shape[0], -1)
-            self.weights[layer] = weights.index_select(1, self.columns).mean(dim=0)
+            self.weights[layer] = weights.index_select(1, self.columns)
         if layer == max(self.layers):
             raise _PassEndedError
 

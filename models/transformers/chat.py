@@ -20,7 +20,6 @@ from .loading import (
     check_draft_files,
     count_layers,
     get_engine,
-    is_loaded,
     release_engine,
 )
 
@@ -88,11 +87,6 @@ class ChatTransformers(LocalChat):
         """
         self._engine()
         return self
-
-    @property
-    def loaded(self) -> bool:
-        """Whether the weights are in memory."""
-        return is_loaded(self._spec())
 
     def unload(self) -> None:
         """Release the weights, for all instances that share them; the next call loads them."""
@@ -217,6 +211,7 @@ class ChatTransformers(LocalChat):
             span,
             layers,
             options.get("query", -1),
+            heads=options.get("heads", False),
             prefix_cache_bytes=self.prefix_cache_bytes,
             started=started,
         )

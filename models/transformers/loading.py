@@ -82,11 +82,6 @@ def get_engine(spec: ModelSpec) -> "Engine":
         return engine
 
 
-def is_loaded(spec: ModelSpec) -> bool:
-    """Whether a model is in memory."""
-    return spec in _engines
-
-
 def release_engine(spec: ModelSpec) -> None:
     """Release a loaded model, so that its memory is freed once running calls have ended."""
     with _lock:

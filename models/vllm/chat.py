@@ -61,11 +61,6 @@ class ChatVLLM(LocalChat):
         self._engine()
         return self
 
-    @property
-    def loaded(self) -> bool:
-        """Whether the engine runs."""
-        return running_engine(self._spec()) is not None
-
     def unload(self) -> None:
         """End the engine, for all instances that share it; the next call starts it again."""
         release_engine(self._spec())

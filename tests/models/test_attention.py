@@ -52,8 +52,10 @@ def qwen(deep_checkpoints):
 
 def assert_close(attention, reference):
     """The reference has every head of every layer, 1 first."""
-    expected = reference[[layer - 1 for layer in attention.layers]].mean(axis=1)
-    np.testing.assert_allclose(attention.weights, expected, rtol=0, atol=1e-5)
+    expected = reference[[layer - 1 for layer in attention.layers]]
+    np.testing.assert_allclose(attention.weights, expected.mean(axis=1), rtol=0, atol=1e-5)
+    if attention.heads is not None:
+        np.testing.assert_allclose(attention.heads, expected, rtol=0, atol=1e-5)
 
 
 def test_every_layer_alone_and_behind_a_prefix(model, deep_checkpoint):
@@ -61,15 +63,16 @@ def test_every_layer_alone_and_behind_a_prefix(model, deep_checkpoint):
         messages = ask(TEXT, *PICTURES[:pictures])
         reference = eager_attention(deep_checkpoint, messages, SPAN, query)
         model.clear_prefix_cache()
-        alone = model.attention(messages, SPAN, layers="all", query=query)
+        alone = model.attention(messages, SPAN, layers="all", query=query, heads=True)
         model.invoke(ask(QUESTION, *PICTURES[:pictures]), max_tokens=2)
-        behind_prefix = model.attention(messages, SPAN, layers="all", query=query)
+        behind_prefix = model.attention(messages, SPAN, layers="all", query=query, heads=True)
         assert alone.cached_tokens == 0
         assert behind_prefix.cached_tokens > 0
         for attention in (alone, behind_prefix):
             assert attention.layers == (1, 2, 3, 4)
             assert attention.weights.shape == (4, len(REASONING.encode()))
-            assert attention.weights.dtype == np.float32
+            assert attention.heads.shape == (4, 4, len(REASONING.encode()))
+            assert attention.weights.dtype == attention.heads.dtype == np.float32
             assert attention.query == attention.input_tokens + query
             assert_close(attention, reference)
 
@@ -128,6 +131,7 @@ def test_the_default_layer_and_the_event_loop(qwen):
 
     for got, same in zip(asyncio.run(gather()), (read(qwen, one) for one in PICTURES), strict=True):
         assert got.layers == (2,)  # at the depth of the paper's
+        assert got.heads is None
         assert 0 < got.weights.sum() < 1
         np.testing.assert_allclose(got.weights, same.weights, rtol=0, atol=1e-6)
         assert got.spans == same.spans
@@ -235,15 +239,14 @@ def layers(monkeypatch):
 
 
 def test_answers_are_the_same_to_the_last_bit_after_passes(model):
-    for bound in (None, 0):
+    for bound, shown in ((None, PICTURES[:2]), (0, PICTURES[:1])):
         bounded = model.model_copy(update={"prefix_cache_bytes": bound})
-        for shown in (PICTURES[:0], PICTURES[:2]):
-            model.clear_prefix_cache()
-            expected = answers(bounded, *shown)
-            model.clear_prefix_cache()
-            read(bounded, *shown, layers="all")
-            read(bounded, PICTURES[2])  # another image's positions are not kept either
-            assert answers(bounded, *shown) == expected
+        model.clear_prefix_cache()
+        expected = answers(bounded, *shown)
+        model.clear_prefix_cache()
+        read(bounded, *shown, layers="all")
+        read(bounded, PICTURES[2])  # another image's positions are not kept either
+        assert answers(bounded, *shown) == expected
 
 
 def test_a_pass_that_fails_says_so_and_leaves_nothing_behind(qwen, layers):

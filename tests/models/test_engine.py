@@ -104,17 +104,17 @@ def test_batches_of_threads_tasks_and_streams_give_the_outputs_of_single_calls(m
         assert max(watched.batches) > 1
 
 
-def test_seeded_draws_stop_strings_and_logprobs_are_those_of_single_calls(model):
+def test_seeded_draws_stop_strings_and_logprobs_are_those_of_single_calls(qwen):
     drawn = {"temperature": 1.0, "seed": 7, "max_tokens": 40}
-    expected = alone(model, **drawn)
-    assert list(map(told, model.batch(QUESTIONS, **drawn))) == expected
+    expected = alone(qwen, **drawn)
+    assert list(map(told, qwen.batch(QUESTIONS, **drawn))) == expected
     stop = [expected[0][0][2:4], expected[3][0][5:8]]
-    assert list(map(told, model.batch(QUESTIONS, stop=stop, **drawn))) == alone(
-        model, stop=stop, **drawn
+    assert list(map(told, qwen.batch(QUESTIONS, stop=stop, **drawn))) == alone(
+        qwen, stop=stop, **drawn
     )
     asked = {"logprobs": True, "top_logprobs": 2}
-    for together, question in zip(model.batch(QUESTIONS, **asked), QUESTIONS, strict=True):
-        single = model.invoke(question, **asked)
+    for together, question in zip(qwen.batch(QUESTIONS, **asked), QUESTIONS, strict=True):
+        single = qwen.invoke(question, **asked)
         one, other = (
             message.response_metadata["logprobs"]["content"] for message in (together, single)
         )
