@@ -125,12 +125,7 @@ class Checkpoint:
 
 
 def read_config(spec: ModelSpec) -> Any:
-    """Return a checkpoint's config, as transformers reads it; of hub models, the small files only.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: Anything else, in one sentence.
-    """
+    """Return a checkpoint's config, as transformers reads it; raises as `load_checkpoint` does."""
     with _explained(spec):
         folder = _find_files(spec, _SMALL_FILES)
         _check_json_files(folder, spec.model)
@@ -138,12 +133,7 @@ def read_config(spec: ModelSpec) -> Any:
 
 
 def read_processor(spec: ModelSpec) -> Any:
-    """Return a checkpoint's processor without its weights; of hub models, the small files only.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: Anything else, in one sentence.
-    """
+    """Return a checkpoint's processor without its weights; raises as `load_checkpoint` does."""
     with _explained(spec), _quiet():
         return _load_processor(_find_files(spec, _SMALL_FILES), spec.model)
 
@@ -307,12 +297,7 @@ def _check_json_files(folder: Path, name: str) -> None:
 
 
 def _load_processor(folder: Path, name: str) -> Any:
-    """Load a checkpoint's processor, with a tokenizer and a chat template in it.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: Files are missing or damaged.
-    """
+    """Load a checkpoint's processor, with a tokenizer and a chat template in it."""
     if not any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
         raise ModelError(
             f"The checkpoint {name!r} has no tokenizer (tokenizer.json); get the whole checkpoint."

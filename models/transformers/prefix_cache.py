@@ -65,12 +65,9 @@ class PrefixCache:
         return tuple((keys[cut], values[cut]) for keys, values in layers), computed
 
     def store(self, chain: tuple[int, ...], known: KVCache, limit: int | None) -> None:
-        """Keep a prompt's KV cache, and evict old ones until all fit.
+        """Keep the KV cache of all of a prompt's tokens, and evict old ones until all fit.
 
-        Args:
-            chain: The prompt's `chain`.
-            known: KV cache of all its tokens, which is nobody else's.
-            limit: Bytes that all may take, the index included; None for the default.
+        `limit` are the bytes that all may take, the index included; None for the default.
         """
         limit = self.default_bytes if limit is None else limit
         size = _size(chain, known)

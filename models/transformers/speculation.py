@@ -126,12 +126,7 @@ def speculate(
 
 
 def check_draft_files(target: ModelSpec, draft: ModelSpec) -> None:
-    """Refuse a draft by what is known without the weights: model types and tokenizers.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: It cannot draft, or one of the two checkpoints cannot be read.
-    """
+    """Raise `ModelError` for a draft by what is known without weights: types and tokenizers."""
     _check(
         *(
             (spec.model, can_reuse(read_config(spec)), read_processor(spec).tokenizer)
@@ -141,11 +136,7 @@ def check_draft_files(target: ModelSpec, draft: ModelSpec) -> None:
 
 
 def check_engines(target: "Engine", draft: "Engine") -> None:
-    """Refuse a loaded model that cannot draft for another one.
-
-    Raises:
-        ModelError: One of them cannot crop its KV cache, or their tokenizers differ.
-    """
+    """Raise `ModelError` for a loaded model that cannot draft for another one."""
     _check(*((one.name, one.encoder.reuses, one.encoder.tokenizer) for one in (target, draft)))
 
 
