@@ -159,6 +159,6 @@ def test_transferred_words_are_in_brackets_or_in_color():
 
 def test_ask_shows_them():
     page = mai(*ASKED, *SPARSE, "--show-reasoning").stdout
-    assert "transfer, 32 of 53 tokens" in page
-    assert "transferred: 32 of 53 tokens, 81% of the attention at layer 2" in page
+    assert "transfer, 34 of 53 tokens" in page
+    assert "transferred: 34 of 53 tokens, 81% of the attention at layer 2" in page
     assert "[" in page
