@@ -7,8 +7,7 @@ from ..evaluation.results import Result
 from ..evaluation.variants import Variant
 from ..question import Benchmark
 from ..records import Record
-from ..report.cascade import difference
-from ..report.evaluated import call_frame, mean, result_frame, score
+from ..report.evaluated import call_frame, difference, mean, result_frame, score
 from ..report.table import Table, percent
 from ..statistics import Estimate
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from ...nodes.sparse_transfer import smallest_set
 from ..question import BenchmarkQuestion
-from ..report.examples import image_uri, lettered
-from ..report.page import render
+from ..report.page import image_uri, lettered, render
 from .figures import AttentionFigures
 from .measure import Reading
 from .tables import SOURCE_NAMES

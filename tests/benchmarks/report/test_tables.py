@@ -9,8 +9,7 @@ import pytest
 
 from langgraph_mai.benchmarks.report.economy import economy, economy_csv, routes_csv
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
-from langgraph_mai.benchmarks.report.examples import disagreement_records, route_examples
-from langgraph_mai.benchmarks.report.page import page
+from langgraph_mai.benchmarks.report.page import disagreement_records, page, route_examples
 from langgraph_mai.benchmarks.report.table import Table, shown
 from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.benchmarks.statistics import Estimate
