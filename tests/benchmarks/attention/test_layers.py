@@ -3,7 +3,7 @@
 import pytest
 from questions import benchmark, question
 
-from langgraph_mai.benchmarks.attention.layers import layer_strategies, layer_table
+from langgraph_mai.benchmarks.attention.tables import layer_strategies, layer_table
 from langgraph_mai.configs import SparseTransfer
 
 QUESTIONS = tuple(question(number, images=(f"{number}.png",)) for number in range(40))

@@ -10,7 +10,7 @@ from attention_readings import reading
 from PIL import Image
 
 from langgraph_mai.benchmarks.attention.figures import AttentionFigures
-from langgraph_mai.benchmarks.attention.page import QUESTIONS, page
+from langgraph_mai.benchmarks.attention.tables import QUESTIONS, page
 
 EVIL = "<script>alert(1)</script> </script><b onmouseover=x> red & blue"
 
