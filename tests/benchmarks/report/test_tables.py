@@ -14,11 +14,7 @@ from langgraph_mai.benchmarks.report.table import Table, shown
 from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.benchmarks.statistics import Estimate
 
-from .conftest import call, cascade_result, reason_result, result, staged_results, write_evaluation
-
-
-def both() -> list[dict]:
-    return [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+from .conftest import both, call, cascade_result, result, staged_results, write_evaluation
 
 
 def direct(number, text):
@@ -195,17 +191,15 @@ def test_scores_under_every_protocol_and_of_every_part(tmp_path):
 
 def test_a_benchmark_with_a_script_of_its_own_disagrees_at_length_too(tmp_path):
     text = "I see no star. There is one on the right.\nAnswer: yes"
-    results = [
-        result(n, "large_reason", "reasoned", [call("large", "reason", text, 9)], text)
-        for n in range(10)
-    ]
+    calls = [call("large", "reason", text, 9)]
+    results = [result(n, "large_reason", "reasoned", calls, text) for n in range(10)]
     run = Evaluated.read(write_evaluation(tmp_path / "p", results, timed=False, metric="pope"))
     assert len(disagreement_records(run)) == 10
     assert table_of(run, "protocols").notes == []
 
 
 def test_many_unread_outputs_are_noted_below_the_scores(tmp_path):
-    for lost, noted in ((0, False), (1, False), (2, True), (10, True)):
+    for lost, noted in ((1, False), (2, True)):
         results = [direct(n, "I cannot tell" if n < lost else "yes") for n in range(10)]
         run = Evaluated.read(write_evaluation(tmp_path / str(lost), results, timed=False))
         assert rows(run, "outputs")[0]["unread"].value == 10 * lost
