@@ -52,8 +52,8 @@ class Table:
     def filled(self) -> "Table":
         """Return the table without columns that are empty in every row."""
         kept = [number for number in range(len(self.columns)) if any(r[number] for r in self.rows)]
-        columns, *rows = [[row[number] for number in kept] for row in (self.columns, *self.rows)]
-        return replace(self, columns=columns, rows=rows)
+        columns = [self.columns[number] for number in kept]
+        return replace(self, columns=columns, rows=[[row[at] for at in kept] for row in self.rows])
 
     def csv(self) -> str:
         """Return the table as CSV."""
@@ -114,8 +114,10 @@ def images_if_few(estimate: Estimate) -> str:
 
 def percent(part: Estimate) -> Estimate:
     """Return a share as percent, for tables whose other estimates are none."""
-    ends = (None if one is None else 100 * one for one in (part.value, part.low, part.high))
-    return Estimate(*ends, part.questions, part.clusters)
+    low, value, high = (
+        None if one is None else 100 * one for one in (part.low, part.value, part.high)
+    )
+    return replace(part, value=value, low=low, high=high)
 
 
 def markdown_text(text: str) -> str:
