@@ -1,7 +1,6 @@
 """Typed answers: reading model outputs as values, and comparing them."""
 
-from .answer import Answer, Verdict, agree
-from .parse import parse
+from .answer import Answer, Verdict, agree, parse
 from .questions import AnswerType, infer_answer_type, split_choices
 
 __all__ = [

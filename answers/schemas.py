@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from .answer import Answer, Verdict, agree
+from .answer import Answer, Verdict, agree, parse
 from .final_answer import declines, without_thinking
-from .parse import parse
 from .plain_text import plain
 from .questions import AnswerType
 from .short_texts import compared_form, read_items

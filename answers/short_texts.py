@@ -83,7 +83,7 @@ _MONTH = rf"(?P<month>{'|'.join(f'{m[:3]}(?:{m[3:]})?' if m[3:] else m for m in 
 _DATE = re.compile(rf"\b(\d{{1,2}})(?: (?:st|nd|rd|th))?(?: of)? {_MONTH}\b")
 _DATE_MONTH_FIRST = re.compile(rf"\b{_MONTH} (\d{{1,2}})(?: (?:st|nd|rd|th))?(?= |$)")
 _DATE_IN_DIGITS = re.compile(r"\b(\d{4})[-/](0?[1-9]|1[0-2])[-/]([0-3]?\d)\b")
-_INITIALS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z]\b\.?")
+_INITIALS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z]\b(?![@.]?\w)\.?")
 _TIME = re.compile(r"(?<![\d.,])(\d{1,2})(?:[:.](\d\d))? ?([ap])\.?m\b", re.IGNORECASE)
 _ALIASES = {
     "us": "united states",
@@ -102,7 +102,7 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _SCENE = r"(?:image|picture|photo|photograph|chart|graph|figure|diagram|plot|infographic|scene)"
 _LEAD_IN = re.compile(
     rf"(?:(?:based on|according to|as (?:shown|seen) (?:in|on)|looking at|from|in|on) (?:the|this) "
-    rf"(?:\w+ )?{_SCENE},? )?(?:I (?:think|believe|guess|(?:can )?see) (?:that )?)?"
+    rf"(?:\w+ )?{_SCENE},? )?(?:I (?:think|believe|guess|(?:can )?see) (?:that )?)?(?:because )?"
     r"(?:(?:it|this|that|they|these|those)(?: is| are| was| were|'s|'re) |there (?:is|are) )?",
     re.IGNORECASE,
 )

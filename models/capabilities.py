@@ -163,16 +163,6 @@ def supports_attention(model: object) -> SupportsAttention | None:
     return model if isinstance(model, SupportsAttention) and not isinstance(model, type) else None
 
 
-def takes_limit(model: object) -> bool:
-    """Whether `max_tokens` can be passed; a few packages (ChatOllama) call it otherwise."""
-    return all("max_tokens" in type(one).model_fields for one in chat_models(model))
-
-
-def supports_logprobs(model: object) -> bool:
-    """Whether all models in it give log-probabilities where they have them."""
-    return all(hasattr(type(one), "supports_logprobs") for one in chat_models(model))
-
-
 def stops_by_itself(model: object) -> bool:
     """Whether the model takes `timeout=` with a call, and then really stops computing."""
     # Bound arguments reach it; with retries or fallbacks, more than one call would count.

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableWithFallbacks
@@ -21,6 +21,8 @@ from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel
 
 from ..configs.files import existing_folder
+
+_Result = TypeVar("_Result")
 
 Value = dict[str, Any]
 """The result of a call as JSON values; one with an `error` is not stored."""
@@ -101,64 +103,50 @@ class CallCache:
         """Return what is stored under a key, or None."""
         with self._lock:
             row = self._database.execute("SELECT value FROM calls WHERE key = ?", [key]).fetchone()
-        if row and (value := stored_value(row[0])) is not None:
-            return value
-        if row:
-            self.discard(key)
-        return None
-
-    def discard(self, key: str) -> None:
-        """Remove a call that cannot be used, so that it is made again."""
-        with self._lock:
-            self._database.execute("DELETE FROM calls WHERE key = ?", [key])
+        return stored_value(row[0]) if row else None
 
     def put(self, key: str, value: Value) -> None:
-        """Store a value; the first one of a key stays."""
+        """Store a value, also in the place of a damaged one."""
         with self._lock:
             self._database.execute(
-                "INSERT OR IGNORE INTO calls VALUES (?, ?)", [key, json.dumps(value)]
+                "INSERT OR REPLACE INTO calls VALUES (?, ?)", [key, json.dumps(value)]
             )
 
-    def call(self, key: str, make: Callable[[], Value]) -> tuple[Value, bool]:
+    async def acall(
+        self, key: str, make: Callable[[], Awaitable[Value]], *, in_loop: bool = True
+    ) -> tuple[Value, bool]:
         """Return the stored value of a key, or make and store it.
 
         Args:
             key: What `key_of` returned.
             make: Makes the call. Errors that it raises come through.
+            in_loop: Whether there is an event loop, which nothing may block: then the file is read
+                and written in a thread. Without one, nothing is awaited but `make`.
 
         Returns:
             The value, and whether it was there, or came from an equal call at the same time.
         """
-        while (stored := self.get(key)) is None and (pending := self._join(key)):
-            if (shared := pending.result()) is not None:
-                return shared, True
-        if stored is not None:
-            return stored, True
-        value: Value = {"error": "not made"}
-        try:
-            stored = self.get(key)  # an equal call may have ended since the look above
-            value = make() if stored is None else stored
-            return value, stored is not None
-        finally:
-            self._end(key, value)
 
-    async def acall(self, key: str, make: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
-        """`call` for the event loop; the file is read and written in a thread."""
-        while (stored := await asyncio.to_thread(self.get, key)) is None and (
-            pending := self._join(key)
-        ):
+        async def run(function: Callable[..., _Result], *arguments: Any) -> _Result:
+            return (
+                await asyncio.to_thread(function, *arguments) if in_loop else function(*arguments)
+            )
+
+        while (stored := await run(self.get, key)) is None and (pending := self._join(key)):
             # Shielded: whoever waits and is cancelled does not cancel the call of the others.
-            if (shared := await asyncio.shield(asyncio.wrap_future(pending))) is not None:
+            waiting = asyncio.shield(asyncio.wrap_future(pending)) if in_loop else None
+            shared = await waiting if waiting else pending.result()
+            if shared is not None:
                 return shared, True
         if stored is not None:
             return stored, True
         value: Value = {"error": "not made"}
         try:
-            stored = await asyncio.to_thread(self.get, key)
+            stored = await run(self.get, key)  # an equal call may have ended since the look above
             value = await make() if stored is None else stored
             return value, stored is not None
         finally:
-            await asyncio.to_thread(self._end, key, value)
+            await run(self._end, key, value)
 
     def key_of(self, model: Any, content: Any) -> str:
         """Return the key of a call.

@@ -35,8 +35,6 @@ from ..models.capabilities import (
     SupportsAttention,
     chat_models,
     stops_by_itself,
-    supports_logprobs,
-    takes_limit,
 )
 from ..models.errors import ModelError, UnreachableError
 from .call_cache import CallCache
@@ -86,19 +84,22 @@ class Request:
     span: tuple[int, int] | None = None
     schema: dict[str, Any] | None = None
 
-    @property
-    def form(self) -> dict[str, Any] | None:
-        """The schema in OpenAI's form, where the model's calls take it."""
+    def options(self) -> dict[str, Any]:
+        """Return the options of the call that change its output, as its models take them."""
         models = chat_models(self.model)
-        if self.schema is None or not all(getattr(one, "supports_schema", False) for one in models):
-            return None
-        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": self.schema}}
+        options: dict[str, Any] = {}
+        # A few packages (ChatOllama) call it otherwise.
+        if all("max_tokens" in type(one).model_fields for one in models):
+            options["max_tokens"] = self.max_tokens
+        if self.schema and all(getattr(one, "supports_schema", False) for one in models):
+            form = {"name": "answer", "schema": self.schema}
+            options["response_format"] = {"type": "json_schema", "json_schema": form}
+        return options
 
     def key(self, cache: CallCache) -> str:
         """Return the key of the call: role and style play no part, the prompt has all of them."""
         draft = None if self.draft is None else cache.identity(self.draft)
-        limit = self.max_tokens if takes_limit(self.model) else None
-        form = [self.form] if self.form else []
+        limit, *form = {"max_tokens": None, **self.options()}.values()
         return cache.key_of(self.model, [*_prompt(self), limit, draft, *form])
 
 
@@ -145,7 +146,10 @@ class Caller:
         Only what LangGraph raises to steer a run (interrupts), cancellation, and errors after which
         the node runs again come through.
         """
+        if self.cache is None:
+            return await self._call(request)
         return await self._cached(
+            self.cache,
             request,
             partial(self._call, request),
             asdict,
@@ -154,9 +158,10 @@ class Caller:
 
     async def attention(self, request: AttentionPass) -> Attention:
         """Read a model's attention; errors come through."""
-        return await self._cached(
-            request, partial(self._pass, request), Attention.as_dict, Attention.from_dict
-        )
+        if self.cache is None:
+            return await self._pass(request)
+        make = partial(self._pass, request)
+        return await self._cached(self.cache, request, make, Attention.as_dict, Attention.from_dict)
 
     async def run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Call a function that may block; from an event loop, in a thread."""
@@ -166,13 +171,12 @@ class Caller:
 
     async def _cached(
         self,
+        cache: CallCache,
         request: Request | AttentionPass,
         make: Callable[[], Coroutine[Any, Any, _Result]],
         pack: Callable[[_Result], dict[str, Any]],
         unpack: Callable[[dict[str, Any]], _Result],
     ) -> _Result:
-        if self.cache is None:
-            return await make()
         made: list[_Result] = []
 
         async def make_packed() -> dict[str, Any]:
@@ -180,38 +184,32 @@ class Caller:
             return pack(made[0])
 
         # The key hashes the model's weights, the first time.
-        key = await self.run(request.key, self.cache)
-        if self.in_loop:
-            value, hit = await self.cache.acall(key, make_packed)
-        else:
-            value, hit = self.cache.call(key, lambda: finish(make_packed()))
+        key = await self.run(request.key, cache)
+        value, hit = await cache.acall(key, make_packed, in_loop=self.in_loop)
         if not hit:
             return made[0]
         try:
             return unpack(value)
         except (KeyError, TypeError, ValueError):  # damaged, or not ours: the call is made again
-            self.cache.discard(key)
-            await self.run(self.cache.put, key, await make_packed())
+            await self.run(cache.put, key, await make_packed())
             return made[0]
 
     async def _call(self, request: Request) -> Reply:
         start = time.perf_counter()
         model, timeout = request.model, request.timeout
-        stops = stops_by_itself(model)
-        settings: dict[str, Any] = {}
-        if takes_limit(model):
-            settings["max_tokens"] = request.max_tokens
+        models, stops = chat_models(model), stops_by_itself(model)
+        options = request.options()
         if stops and timeout is not None:
-            settings["timeout"] = timeout
+            options["timeout"] = timeout
         if request.draft is not None:
-            settings["draft"] = request.draft
-        if request.form is not None:
-            settings["response_format"] = request.form
-        if not all(getattr(one, "loaded", True) for one in chat_models(model)):
+            options["draft"] = request.draft
+        if not all(getattr(one, "loaded", True) for one in models):
             emit({"event": "loading", "role": request.role})
         # Of the few tokens of an answer they cost nothing; a reasoning has a thousand.
-        if request.style in {"direct", "transfer"} and supports_logprobs(model):
-            settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        if request.style in {"direct", "transfer"} and all(
+            hasattr(type(one), "supports_logprobs") for one in models
+        ):
+            options |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         config: RunnableConfig = {
             **self.config,
             "callbacks": _named_by(request.role, self.config.get("callbacks")),
@@ -224,14 +222,13 @@ class Caller:
         }
         try:
             if self.in_loop:
-                call = model.ainvoke(request.messages, config, **settings)
-                message = await asyncio.wait_for(call, None if stops else timeout)
+                reply = model.ainvoke(request.messages, config, **options)
+                message = await asyncio.wait_for(reply, None if stops else timeout)
             elif stops or timeout is None:
-                message = model.invoke(request.messages, config, **settings)
+                message = model.invoke(request.messages, config, **options)
             else:
-                message = _within(
-                    timeout, partial(model.invoke, request.messages, config, **settings)
-                )
+                call = partial(model.invoke, request.messages, config, **options)
+                message = _within(timeout, call)
             return Reply.read(message, time.perf_counter() - start)
         except GraphBubbleUp:
             raise

@@ -5,7 +5,7 @@ sending the image again. Messages that belong together make a turn: an image bef
 question, or what several tools returned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
@@ -45,26 +45,27 @@ def turns(messages: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     return found
 
 
-def question_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return the last turn of a person, which holds the question; empty if there is none."""
-    return next((turn for turn in reversed(turns(messages)) if turn[0].type == "human"), [])
+def question_turn(messages: Sequence[BaseMessage]) -> tuple[str, list[ShownImage]] | None:
+    """Return text and images of a person's last turn, which is the question; None without one.
 
-
-def turn_text(turn: Sequence[BaseMessage]) -> str:
-    """Return the texts of a turn; two that touch are parted by a line break.
+    Two texts that touch are parted by a line break.
 
     Raises:
         MAIInputError: It holds something that no agent would see: a video, a document.
     """
+    turn = next((one for one in reversed(turns(messages)) if one[0].type == "human"), None)
+    if turn is None:
+        return None
     text = ""
-    for part in (part for message in turn for part in _texts(message)):
-        touching = text and part and not (text[-1].isspace() or part[0].isspace())
-        text += "\n" + part if touching else part
-    return text
+    for message in turn:
+        blocks = [message.content] if isinstance(message.content, str) else message.content
+        for part in map(_block_text, blocks):
+            touching = text and part and not (text[-1].isspace() or part[0].isspace())
+            text += "\n" + part if touching else part
+    return text, _images(turn)
 
 
-def turn_images(turn: Sequence[BaseMessage]) -> list[ShownImage]:
-    """Return the images of a turn, in order."""
+def _images(turn: Sequence[BaseMessage]) -> list[ShownImage]:
     return [
         ShownImage(f"message:{message.id}/{index}", block)
         for message in turn
@@ -76,7 +77,7 @@ def turn_images(turn: Sequence[BaseMessage]) -> list[ShownImage]:
 
 def latest_images(messages: Sequence[BaseMessage]) -> list[ShownImage]:
     """Return the images of the last turn that has some."""
-    return next(filter(None, map(turn_images, reversed(turns(messages)))), [])
+    return next(filter(None, map(_images, reversed(turns(messages)))), [])
 
 
 def later_images(messages: Sequence[BaseMessage], used: Sequence[str]) -> list[ShownImage]:
@@ -90,11 +91,6 @@ def later_images(messages: Sequence[BaseMessage], used: Sequence[str]) -> list[S
         if messages[number].response_metadata.get("images") == [*used]:
             return latest_images(messages[number + 1 :])
     return []
-
-
-def _texts(message: BaseMessage) -> Iterator[str]:
-    for block in [message.content] if isinstance(message.content, str) else message.content:
-        yield _block_text(block)
 
 
 def _block_text(block: Any) -> str:

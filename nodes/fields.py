@@ -65,16 +65,13 @@ def check_readings(task: Task, calls: Iterable[ModelCall]) -> None:
     Raises:
         ValueError: One does, or the task's schema is none.
     """
-    if "schema" in task:
-        schema = _schema(json.dumps(checked_schema(task["schema"])))
-        for call in calls:
-            schema.check(readings_of(call))
+    schema = _schema(json.dumps(checked_schema(task["schema"])))
+    for call in calls:
+        schema.check(readings_of(call))
 
 
-def wanted_schema(task: Task, disputed: Disputed | None) -> Schema | None:
-    """Return the schema of the fields that the next call is about; None in a run without one."""
-    if "schema" not in task:
-        return None
+def wanted_schema(task: Task, disputed: Disputed | None) -> Schema:
+    """Return the schema of the fields that the next call is about."""
     whole = _schema(json.dumps(task["schema"]))
     return whole.only([*disputed.values()][-1]) if disputed else whole
 

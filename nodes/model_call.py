@@ -64,16 +64,11 @@ def agent_node(
     """Make a node that calls one agent in one style, and writes the call under `ROLE_STYLE`."""
 
     async def steps(state: RunState, caller: Caller) -> Update:
-        announce(name, agent, style)
+        emit({"event": "stage", "stage": name, "role": agent.role, "style": style})
         reply = await ask(caller, agent, style, state["task"], state)
         return {f"{agent.role}_{style}": record(agent.role, style, reply, state["task"])}
 
     return Node(name, steps, cache)
-
-
-def announce(name: str, agent: Agent, style: PromptStyle) -> None:
-    """Tell whoever watches the run that a node begins."""
-    emit({"event": "stage", "stage": name, "role": agent.role, "style": style})
 
 
 def call_model(agent: Agent, style: ReadingStyle, task: Task) -> ModelCall:
@@ -103,10 +98,10 @@ async def request_of(
 ) -> Request:
     """Return `agent_request`, whose files are read where that may block."""
     arguments = (agent, style, task, reasoning, state)
-    images = [cached_image(image["digest"]) for image in task["images"]]
-    if all(images) and "prompts" not in task.get("settings", {}):
-        return agent_request(*arguments)
-    return await caller.run(agent_request, *arguments)
+    reads = "prompts" in task.get("settings", {})
+    if caller.in_loop and (reads or not all(cached_image(one["digest"]) for one in task["images"])):
+        return await caller.run(agent_request, *arguments)
+    return agent_request(*arguments)
 
 
 def agent_request(
@@ -140,9 +135,9 @@ def agent_request(
         span = reasoning_span(prompts, question, reasoning, answer_type)
     else:
         instruction = style_instruction(prompts, style, answer_type)
-    schema = wanted_schema(task, (state or {}).get("disputed"))
+    schema = wanted_schema(task, (state or {}).get("disputed")) if "schema" in task else None
     most = getattr(prompts, style).max_tokens
-    if schema is not None:
+    if schema:
         instruction += schema_instruction(schema.forms())
         most = max(most, most_tokens(schema))
     blocks = [image.block for image in read_images(task, state or {}, agent.access)]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, get_args
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage
 from langgraph.runtime import get_runtime
 from PIL import Image
 from typing_extensions import Unpack
@@ -34,8 +33,6 @@ from .conversation import (
     later_images,
     latest_images,
     question_turn,
-    turn_images,
-    turn_text,
 )
 from .fields import checked_schema
 from .prompts import LETTERS
@@ -81,7 +78,7 @@ def prepare(
         if (schema := state.get("schema")) is not None:
             state = {**state, "answer_type": "free_text"}
         settings = context.settings()
-        if check_settings:
+        if settings and check_settings:
             check_settings(settings)
         place = caller.config.get("configurable", {}).get("checkpoint_ns", "")
         nested = NS_SEP in place  # below a node of a parent graph
@@ -145,10 +142,22 @@ def _read(
     messages = list(state.get("messages") or [])
     given: Any = state.get("question")
     # Beside a `question`, a person's last message is sent along, and earlier ones are history.
-    turn = question_turn(messages if given is None else messages[-1:])
-    question = _question(given, turn)
-    question, choices, answer_type = _choices_and_type(state, question)
-    references, data = _images(state, turn, access, nested)
+    turn = question_turn(messages if given is None else messages[-1:]) if messages else None
+    if given is None and turn is None:
+        raise MAIInputError(
+            "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
+            "message; a parent graph passes only the keys that it declares by these names."
+        )
+    text, shown = turn or ("", [])
+    asked = text if given is None else given
+    if not isinstance(asked, str):
+        raise MAIInputError(f"`question` must be a text, not {_kind(asked)}.")
+    if not asked.strip():
+        raise MAIInputError("The question is empty: write what is to be answered.")
+    if len(asked.strip()) > MAX_TEXT:
+        raise MAIInputError(f"The question is too long: {MAX_TEXT:,} characters at most are read.")
+    question, choices, answer_type = _choices_and_type(state, asked.strip())
+    references, data = _images(state, shown, access, nested)
     task: Task = {
         "question": question,
         "images": references,
@@ -158,25 +167,8 @@ def _read(
     return task, data
 
 
-def _question(given: Any, turn: Sequence[BaseMessage]) -> str:
-    if given is not None and not isinstance(given, str):
-        raise MAIInputError(f"`question` must be a text, not {_kind(given)}.")
-    text = turn_text(turn)  # refuses what is neither image nor text
-    if given is None and not turn:
-        raise MAIInputError(
-            "There is nothing to ask: give `question` (and `images`), or `messages` with a human "
-            "message; a parent graph passes only the keys that it declares by these names."
-        )
-    question = (text if given is None else given).strip()
-    if not question:
-        raise MAIInputError("The question is empty: write what is to be answered.")
-    if len(question) > MAX_TEXT:
-        raise MAIInputError(f"The question is too long: {MAX_TEXT:,} characters at most are read.")
-    return question
-
-
 def _images(
-    state: RunState, turn: Sequence[BaseMessage], access: ImageAccess, nested: bool
+    state: RunState, own: list[ShownImage], access: ImageAccess, nested: bool
 ) -> tuple[list[ImageReference], dict[str, str]]:
     """Return the images that a question is about: its own, or the latest of the conversation.
 
@@ -186,7 +178,6 @@ def _images(
     messages = list(state.get("messages") or [])
     rows: Any = state.get("images")
     given = _filled(rows if isinstance(rows, list | tuple) else [rows])
-    own = turn_images(turn)
     if not given or (nested and own):
         return _references(_shown(own or latest_images(messages), access))
     references, data = _references(_given_image(image, access) for image in given)

@@ -5,6 +5,7 @@ selection of tokens that fails costs no answer: the model is not called, and the
 as that of its call. A reasoning that exceeds the target's context is shortened from its front.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,13 +13,13 @@ from typing import Any, Literal
 from langgraph.errors import GraphBubbleUp
 
 from ..configs import ConfigError, SparseTransfer
-from ..models.capabilities import SupportsAttention, supports_attention
+from ..models.capabilities import SupportsAttention, chat_models, supports_attention
 from .call_cache import CallCache
-from .caller import Caller, ChatModel, Node, Update, emit, one_line, tried_again
-from .model_call import Agent, announce, ask, record, request_of, whole_reasoning
+from .caller import AttentionPass, Caller, ChatModel, Node, Update, emit, one_line, tried_again
+from .model_call import Agent, ask, record, request_of, whole_reasoning
 from .reasoning import Shortening, cut_reasoning
 from .reply import Reply, too_long
-from .sparse_transfer import TokenSelector
+from .sparse_transfer import select_tokens
 from .state import CallKey, MAIInputError, ModelCall, Role, RunState, Selection
 from .verification import check_callback
 
@@ -37,11 +38,15 @@ class TransferOption:
 
     Attributes:
         transfer: How, unless a run's context says otherwise.
-        selector: Selects tokens, where the transfer is sparse; it knows who reads them.
+        reader: Who reads what is transferred, and answers in style S.
+        attends: Who gives the attention of sparse transfer; None if nobody does.
+        small: Who gives it for `keep="small"`; None if the small model gives none.
     """
 
     transfer: TransferMethod
-    selector: TokenSelector
+    reader: Agent
+    attends: SupportsAttention | None
+    small: SupportsAttention | None
 
     @classmethod
     def read(
@@ -54,15 +59,27 @@ class TransferOption:
                 where nobody gives the attention that it needs.
         """
         check_transfer(transfer, selector)
-        tokens = TokenSelector(
-            reader=reader,
-            attends=supports_attention(reader.model if selector is None else selector),
-            small=supports_attention(small.model),
-        )
+        attends = supports_attention(reader.model if selector is None else selector)
         wanted = SparseTransfer() if transfer == "sparse" else transfer
+        option = cls(wanted, reader, attends, supports_attention(small.model))
         if isinstance(wanted, SparseTransfer):
-            tokens.check(wanted)
-        return cls(wanted, tokens)
+            option.check(wanted)
+        return option
+
+    def check(self, sparse: SparseTransfer) -> None:
+        """Raise `ConfigError` for a selection for which nobody gives the attention."""
+        if self.attends is None:
+            kind = type(chat_models(self.reader.model)[0]).__name__
+            raise ConfigError(
+                f"Sparse transfer needs attention, which the {self.reader.role} model ({kind}) "
+                "does not give: name a model that does as `selector` (a ChatTransformers of the "
+                "same weights, or the small model), or transfer the whole reasoning."
+            )
+        if sparse.keep == "small" and self.small is None:
+            raise ConfigError(
+                'keep="small" needs the attention of the small model, which does not give it: '
+                "use another `keep`."
+            )
 
     def wanted(self, settings: dict[str, Any]) -> TransferMethod:
         """Return how a run transfers its reasoning."""
@@ -79,7 +96,7 @@ class TransferOption:
         wanted = self.wanted(settings)
         if isinstance(wanted, SparseTransfer):
             try:
-                self.selector.check(wanted)
+                self.check(wanted)
             except ConfigError as error:
                 raise MAIInputError(
                     f"The setting 'transfer' cannot be 'sparse' in this graph: {error}"
@@ -117,14 +134,15 @@ def reasoning_transfer(
 
     Args:
         source: Whose reasoning is read; the state holds it.
-        option: What of it is transferred, and who reads that and answers, in style S.
+        option: What of it is transferred, and who reads it.
         cache: Where model calls are stored.
     """
-    target = option.selector.reader
+    target = option.reader
     key: CallKey = "small_reason" if source == "small" else "large_reason"
 
     async def steps(state: RunState, caller: Caller) -> Update:
-        announce("reasoning_transfer", target, "transfer")
+        stage = {"event": "stage", "stage": "reasoning_transfer"}
+        emit(stage | {"role": target.role, "style": "transfer"})
         call = state.get(key)
         if not call or not whole_reasoning(call).strip():
             return {f"{target.role}_transfer": None}
@@ -137,7 +155,7 @@ async def _transfer(
     caller: Caller, source: Role, call: ModelCall, option: TransferOption, state: RunState
 ) -> ModelCall:
     """Transfer a reasoning, with less of it at each try, until it fits."""
-    target, task = option.selector.reader, state["task"]
+    target, task = option.reader, state["task"]
     method = option.wanted(task.get("settings", {}))
     reasoning = cut_reasoning(whole_reasoning(call), call["finish_reason"]).text
     if callable(method):
@@ -154,7 +172,7 @@ async def _transfer(
     while not replies or left.shorten(replies[-1].too_long):
         text = left.text
         if isinstance(method, SparseTransfer):
-            selected = await _select(caller, method, option.selector, state, text)
+            selected = await _select(caller, method, option, state, text)
             if isinstance(selected, Reply):
                 replies.append(selected)
                 continue
@@ -188,13 +206,21 @@ async def _transfer(
 
 
 async def _select(
-    caller: Caller, sparse: SparseTransfer, selector: TokenSelector, state: RunState, text: str
+    caller: Caller, sparse: SparseTransfer, option: TransferOption, state: RunState, text: str
 ) -> Selection | Reply:
-    """Return a selection, or a reply that says why there is none."""
-    request = None
+    """Return what is kept of a reasoning, or a reply that says why nothing is."""
+    request, start = None, time.perf_counter()
     try:
-        request = await request_of(caller, selector.reader, "transfer", state["task"], state, text)
-        return await selector.select(caller, sparse, request, text)
+        request = await request_of(caller, option.reader, "transfer", state["task"], state, text)
+        option.check(sparse)
+        passes = []
+        models = [option.attends, option.small] if sparse.keep == "small" else [option.attends]
+        for number, model in enumerate(filter(None, models)):
+            # The small model, second, has other layers, so it takes its default.
+            layers = None if sparse.layer is None or number else [sparse.layer]
+            one = AttentionPass(model, request, layers, sparse.query)
+            passes.append(await caller.attention(one))
+        return await caller.run(select_tokens, sparse, text.strip(), passes, start)
     except GraphBubbleUp:
         raise
     except Exception as error:

@@ -165,8 +165,9 @@ def check_state(state: RunState) -> None:
         if settings := state["task"].get("settings"):
             MAIContext.model_validate(settings)
         name = "task.schema"
-        calls = (state.get(key) for key in get_args(CallKey))
-        check_readings(state["task"], [cast("ModelCall", call) for call in calls if call])
+        if "schema" in state["task"]:
+            calls = (state.get(key) for key in get_args(CallKey))
+            check_readings(state["task"], [cast("ModelCall", call) for call in calls if call])
     except (TypeError, ValueError) as error:
         # Without what it holds: this may be shown to whoever wrote it.
         raise MAIInputError(

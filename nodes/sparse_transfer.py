@@ -18,11 +18,8 @@ from fractions import Fraction
 from random import Random
 from typing import SupportsFloat
 
-from ..configs import ConfigError, SparseTransfer
+from ..configs import SparseTransfer
 from ..models.attention import Attention
-from ..models.capabilities import SupportsAttention, chat_models
-from .caller import AttentionPass, Caller, Request
-from .model_call import Agent
 from .state import Selection
 
 Span = tuple[int, int]
@@ -226,65 +223,16 @@ def _fill(groups: Sequence[TokenGroup], budget: int, bundles: Iterable[Sequence[
     return sorted(kept)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSelector:
-    """Selects what is transferred of a reasoning.
-
-    Attributes:
-        reader: Who will read it.
-        attends: Who gives the attention by which tokens are selected; None if nobody does.
-        small: Who gives it for `keep="small"`; None if the small model gives none.
-    """
-
-    reader: Agent
-    attends: SupportsAttention | None
-    small: SupportsAttention | None
-
-    def check(self, sparse: SparseTransfer) -> None:
-        """Raise `ConfigError` for a selection for which nobody gives the attention."""
-        if self.attends is None:
-            kind = type(chat_models(self.reader.model)[0]).__name__
-            raise ConfigError(
-                f"Sparse transfer needs attention, which the {self.reader.role} model ({kind}) "
-                "does not give: name a model that does as `selector` (a ChatTransformers of the "
-                "same weights, or the small model), or transfer the whole reasoning."
-            )
-        if sparse.keep == "small" and self.small is None:
-            raise ConfigError(
-                'keep="small" needs the attention of the small model, which does not give it: '
-                "use another `keep`."
-            )
-
-    async def select(
-        self, caller: Caller, sparse: SparseTransfer, prompt: Request, reasoning: str
-    ) -> Selection:
-        """Select the tokens of a reasoning.
-
-        Args:
-            caller: The node's.
-            sparse: How.
-            prompt: The request of a full transfer.
-            reasoning: The reasoning in it.
-
-        Raises:
-            Exception: What a model's pass raises; `ValueError` for attention that tells nothing.
-        """
-        start = time.perf_counter()
-        self.check(sparse)
-        passes = []
-        for number, model in enumerate([self.attends, self.small][: 1 + (sparse.keep == "small")]):
-            # The small model, second, has other layers, so it takes its default.
-            layers = None if sparse.layer is None or number else [sparse.layer]
-            if model is not None:
-                one = AttentionPass(model, prompt, layers, sparse.query)
-                passes.append(await caller.attention(one))
-        return await caller.run(_selection, sparse, reasoning.strip(), passes, start)
-
-
-def _selection(
+def select_tokens(
     sparse: SparseTransfer, reasoning: str, passes: Sequence[Attention], start: float
 ) -> Selection:
-    """Return what is kept of a reasoning, by the attention of one or two passes.
+    """Return what is kept of a reasoning.
+
+    Args:
+        sparse: How tokens are chosen.
+        reasoning: The reasoning, without white space around it.
+        passes: Its reader's attention; for `keep="small"` also the small model's.
+        start: When the selection began, by `time.perf_counter`.
 
     Raises:
         ValueError: Attention that tells nothing, or tokens without any text.

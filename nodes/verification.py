@@ -7,7 +7,7 @@ answer: it counts as abstaining, and is recorded as a failed call.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage
@@ -121,13 +121,16 @@ def verification(
     async def steps(state: RunState, caller: Caller) -> Update:
         small, large, task = state.get(key), state.get("large_direct"), state["task"]
         disputed = dict(state.get("disputed") or {})
-        if (schema := wanted_schema(task, state.get("disputed"))) and _both_answered(small, large):
-            verdict, judgement, names = await _judge_fields(
-                caller, verifier, schema, cast("ModelCall", small), cast("ModelCall", large), task
-            )
-            disputed[stage] = names
-        else:
-            verdict, judgement = await _judge(caller, verifier, small, large, task)
+        verdict: Verdict = "abstain"
+        judgement = None
+        if small and large and not (small["error"] or large["error"]):
+            if "schema" in task:
+                verdict, judgement, disputed[stage] = await _judge_fields(
+                    caller, verifier, wanted_schema(task, disputed), small, large, task
+                )
+            else:
+                answers = read_answer(small, task), read_answer(large, task)
+                verdict, judgement = await _compare(caller, verifier, *answers, task)
         emit(
             {
                 "event": "verdict",
@@ -160,11 +163,9 @@ def after_direct_verification(state: RunState) -> Literal["respond", "small_reas
     A model that failed once is not called again: the other one's answer stands.
     """
     check_state(state)  # it may have been written by `update_state`, and read by no node yet
-    if state.get("direct_verdict") == "agree" or not _both_answered(
-        state.get("small_direct"), state.get("large_direct")
-    ):
-        return "respond"
-    return "small_reasoning"
+    calls = state.get("small_direct"), state.get("large_direct")
+    failed = any(call is None or call["error"] for call in calls)
+    return "respond" if failed or state.get("direct_verdict") == "agree" else "small_reasoning"
 
 
 def after_reasoning_verification(state: RunState) -> Literal["respond", "reasoning_transfer"]:
@@ -201,19 +202,6 @@ async def _judge_fields(
     return ("disagree" if names else "agree"), judgement, names
 
 
-async def _judge(
-    caller: Caller,
-    verifier: Verifier,
-    small: ModelCall | None,
-    large: ModelCall | None,
-    task: Task,
-) -> tuple[Verdict, ModelCall | None]:
-    if small is None or large is None or not _both_answered(small, large):
-        return "abstain", None
-    first, second = read_answer(small, task), read_answer(large, task)
-    return await _compare(caller, verifier, first, second, task)
-
-
 async def _compare(
     caller: Caller, verifier: Verifier, first: Answer, second: Answer, task: Task
 ) -> tuple[Verdict, ModelCall | None]:
@@ -239,7 +227,3 @@ async def _compare(
     except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
         failed = Reply(0.0, error=f"The verifier failed: {one_line(error)}")
         return "abstain", record("judge", "judge", failed, task)
-
-
-def _both_answered(first: ModelCall | None, second: ModelCall | None) -> bool:
-    return all(call is not None and call["error"] is None for call in (first, second))

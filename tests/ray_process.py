@@ -23,7 +23,7 @@ Done = tuple[int, str, str]
 def ray_process() -> Iterator[Callable[..., Done]]:
     """Runs `mai` with the words that it is given; evaluations start no Ray then."""
     with ProcessPoolExecutor(1, get_context("spawn"), _start_ray) as pool:
-        yield lambda *words: pool.submit(_mai, words).result(timeout=300)
+        yield lambda *words: pool.submit(_mai, words).result(timeout=900)
         pool.submit(_stop_ray).result(timeout=60)
 
 

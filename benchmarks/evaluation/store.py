@@ -76,7 +76,9 @@ class QuestionCalls(CallCache):
         return f"{current_question.get()}/{super().key_of(model, content)}"
 
     @override
-    async def acall(self, key: str, make: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
+    async def acall(
+        self, key: str, make: Callable[[], Awaitable[Value]], *, in_loop: bool = True
+    ) -> tuple[Value, bool]:
         made = False
 
         async def make_once() -> Value:
@@ -88,7 +90,7 @@ class QuestionCalls(CallCache):
                 self._failed[key] = value
             return self._failed[key]
 
-        value, cached = await super().acall(key, make_once)
+        value, cached = await super().acall(key, make_once, in_loop=in_loop)
         return value, cached or not made
 
     def calls_of(self, question: str) -> dict[str, Value]:

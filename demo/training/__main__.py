@@ -8,7 +8,7 @@ import argparse
 import os
 from pathlib import Path
 
-from .stages import PLANS, log, train
+from .stages import FURTHER, PLANS, log, train
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     options = parser.parse_args()
     # Waiting threads that spin slow the other model's training down several times.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    train(options.out, PLANS, options.start)
+    train(options.out, FURTHER if options.start else PLANS, options.start)
     log(f"the pair lies in {options.out / 'release'}")
 
 

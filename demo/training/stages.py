@@ -89,7 +89,33 @@ PLANS: dict[Role, Plan] = {
         reasonings=24_000,
     ),
 }
-"""The pair that the package carries."""
+"""A pair from nothing."""
+# What the pair from before was weak in: letters of choices, forms, explaining.
+_WEAK: dict[Kind, float] = {**_KINDS, "choice": 5.0, "form": 1.5}
+_FURTHER = Mix(2, {"reason": 0.45, "transfer": 0.45, "explain": 0.1}, _WEAK, 0.7)
+FURTHER: dict[Role, Plan] = {
+    "small": Plan(
+        images=32_000,
+        vision=VisionPlan(0),
+        language=LanguagePlan(
+            steps=900,
+            mixes=((0, Mix(1, _SMALL, {**_WEAK, "walks": 3.0}, 0.4, 1.0, 0.0)),),
+            wrong_share=0.3,
+            peak_rate=8e-4,
+            save_every=200,
+        ),
+    ),
+    "large": Plan(
+        images=36_000,
+        vision=VisionPlan(0),
+        language=LanguagePlan(
+            steps=500, mixes=((0, _FURTHER),), peak_rate=8e-4, last_share=0.8, save_every=200
+        ),
+        checking=LanguagePlan(steps=800, mixes=((0, _FURTHER),), peak_rate=8e-4, save_every=200),
+        reasonings=9_600,
+    ),
+}
+"""A trained pair further, on what it is weak in and on real reasonings."""
 
 
 def log(line: str) -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from langgraph_mai import create_mai, create_strategy, load_pair
+from langgraph_mai import CallCache, create_mai, create_strategy, load_pair
 from langgraph_mai.demo.held_out import held_out
 from langgraph_mai.demo.questions import KINDS, Question, Target
 from langgraph_mai.demo.scenes import COLORS, draw, sample_chart, sample_grid
@@ -25,6 +25,11 @@ def items(tmp_path_factory):
     return held_out(tmp_path_factory.mktemp("held-out"), count=len(KINDS) * 6, seed=TEST_SEED)
 
 
+@pytest.fixture(scope="module")
+def cache():
+    return CallCache()
+
+
 def asked(item):
     question = item.question
     return {
@@ -36,11 +41,11 @@ def asked(item):
 
 
 def run(graph, items):
-    return graph.batch([asked(item) for item in items], {"max_concurrency": 2})
+    return graph.batch([asked(item) for item in items], {"max_concurrency": 16})
 
 
-def test_the_cascade_answers_the_world_and_takes_every_route(pair, items):
-    mai = create_mai(pair.small, pair.large, prompts=pair.prompts)
+def test_the_cascade_answers_the_world_and_takes_every_route(pair, items, cache):
+    mai = create_mai(pair.small, pair.large, prompts=pair.prompts, cache=cache)
     results = run(mai, items)
     right = [r["answer"] == item.answer for r, item in zip(results, items, strict=True)]
     routes = [result["route"] for result in results]
@@ -50,8 +55,9 @@ def test_the_cascade_answers_the_world_and_takes_every_route(pair, items):
     assert all(result["fallback"] is None for result in results)
 
 
-def test_reasoning_is_long_and_helps_the_small_model(pair, items):
-    strategy = partial(create_strategy, small=pair.small, large=pair.large, prompts=pair.prompts)
+def test_reasoning_is_long_and_helps_the_small_model(pair, items, cache):
+    models = {"small": pair.small, "large": pair.large, "prompts": pair.prompts}
+    strategy = partial(create_strategy, **models, cache=cache)
     direct, reason = (run(strategy(name), items) for name in ("small_direct", "small_reason"))
     right = [
         sum(r["answer"] == item.answer for r, item in zip(results, items, strict=True))

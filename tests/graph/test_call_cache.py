@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 
 import pytest
@@ -190,13 +189,14 @@ def test_who_waits_for_a_call_that_is_cancelled_or_fails_makes_it():
 
     results = []
 
-    def fails():
-        time.sleep(0.1)
+    async def fails():
+        await asyncio.sleep(0.1)
         return {"error": "busy"}
 
-    threads = [
-        threading.Thread(target=lambda: results.append(cache.call("other", fails))) for _ in "12"
-    ]
+    def call():
+        results.append(asyncio.run(cache.acall("other", fails)))
+
+    threads = [threading.Thread(target=call) for _ in "12"]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -206,12 +206,16 @@ def test_who_waits_for_a_call_that_is_cancelled_or_fails_makes_it():
 
 
 WRITER = """
-import os, sys
+import asyncio, os, sys
 from langgraph_mai.nodes.call_cache import CallCache
 cache = CallCache(sys.argv[1])
-for number in range(300):
-    cache.call(f"shared {number}", lambda: {"by": sys.argv[2]})
-    cache.call(f"{sys.argv[2]} {number}", lambda: {"by": sys.argv[2]})
+async def make():
+    return {"by": sys.argv[2]}
+async def write():
+    for number in range(300):
+        await cache.acall(f"shared {number}", make)
+        await cache.acall(f"{sys.argv[2]} {number}", make)
+asyncio.run(write())
 print("done", flush=True)
 os.kill(os.getpid(), 9)
 """

@@ -236,14 +236,43 @@ async def test_route_and_confidence_are_in_the_metadata_of_a_traced_run():
     assert any(one.get("route") == "direct" and "confidence" in one for one in metadata)
 
 
+async def test_route_and_confidence_are_attributes_of_a_span_of_opentelemetry(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("random.random", lambda: 1.0)  # no audit
+    sdk = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    spans = memory.InMemorySpanExporter()
+    provider = pytest.importorskip("opentelemetry.sdk.trace").TracerProvider()
+    provider.add_span_processor(sdk.SimpleSpanProcessor(spans))
+    client = Client(
+        api_url="http://127.0.0.1:1",
+        api_key="x",
+        tracing_mode="otel",
+        otel_tracer_provider=provider,
+    )
+    with tracing_context(enabled=True, client=client):
+        async with served(gated_pair(tmp_path)) as http:
+            await ask(http, mai={"answer_type": "yes_no"})
+    client.flush()
+    (run,) = (span for span in spans.get_finished_spans() if span.name == "chat.completions")
+    assert run.attributes["langsmith.metadata.route"] == "confident"
+    assert float(run.attributes["langsmith.metadata.confidence"]) == pytest.approx(0.85)
+
+
+def gated_pair(folder):
+    """A pair whose small model is sure enough, with its calibration."""
+    small, large = sure_pair("transferred")
+    file = folder / "calibration.json"
+    file.write_text(calibration(small, large).model_dump_json())
+    return Pair("sure", small, large, PROMPTS, gate=str(file))
+
+
 async def test_a_gate_skips_the_large_model_unless_a_request_changes_the_prompts(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("random.random", lambda: 1.0)  # no audit
-    small, large = sure_pair("transferred")
-    file = tmp_path / "calibration.json"
-    file.write_text(calibration(small, large).model_dump_json())
-    pair = Pair("sure", small, large, PROMPTS, gate=str(file))
+    pair = gated_pair(tmp_path)
     system = [{"role": "system", "content": "Be brief."}, *question()["messages"]]
     async with served(pair) as client:
         _, body = await ask(client, mai={"answer_type": "yes_no"})

@@ -28,7 +28,7 @@ from langgraph_mai.nodes.gate import describe_cascade
 
 ON_RAY = ("--engine", "ray", "--replicas", "2")
 ONE_BY_ONE = (*ON_RAY, "--concurrency", "1")  # each question is stored before the next begins
-PATIENCE = 240  # seconds
+PATIENCE = 600  # seconds
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
