@@ -254,10 +254,12 @@ def test_rows_that_lack_a_column_or_an_image_or_share_an_id_are_named(load, tmp_
     with pytest.raises(DataError, match="two questions have the id 'adversarial-1'"):
         load("pope", files.pope_rows() + files.pope_rows()[:1])
     row = {"question_id": 1, "image": "gone.jpg", "text": "Is there a cat?", "label": "no"}
-    (tmp_path / "coco_pope_random.json").write_text(json.dumps(row))
-    gone = f"no image gone.jpg in {tmp_path}, nor below it in images/, png/, val2014/."
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "coco_pope_random.json").write_text(json.dumps(row))
+    gone = f"no image gone.jpg in {folder}, nor below it in images/, png/, val2014/."
     with pytest.raises(DataError, match=f"row 1: there is {re.escape(gone)}$"):
-        load_benchmark("pope", data=tmp_path, folder=tmp_path / "out")
+        load_benchmark("pope", data=folder, folder=tmp_path / "out")
 
 
 def test_a_split_that_is_asked_for_must_be_there(tmp_path):
