@@ -2,27 +2,21 @@
 
 from .files import list_pairs, list_prompts, load_pair_config, load_prompts
 from .schemas import (
-    Backend,
     ConfigError,
     Keep,
     ModelConfig,
     PairConfig,
     PromptsConfig,
     SparseTransfer,
-    StyleConfig,
-    TransferConfig,
 )
 
 __all__ = [
-    "Backend",
     "ConfigError",
     "Keep",
     "ModelConfig",
     "PairConfig",
     "PromptsConfig",
     "SparseTransfer",
-    "StyleConfig",
-    "TransferConfig",
     "list_pairs",
     "list_prompts",
     "load_pair_config",

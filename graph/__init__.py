@@ -1,6 +1,5 @@
 """What a run is: the graph of the cascade, and every strategy that it is compared with."""
 
-from ..nodes.state import MAIInput, MAIOutput, MAIState, ModelCall, Route
 from .build import create_mai
 from .chat import ChatMAI
 from .strategies import STRATEGIES, TRANSFER_STRATEGIES, create_strategy, unavailable
@@ -9,11 +8,6 @@ __all__ = [
     "STRATEGIES",
     "TRANSFER_STRATEGIES",
     "ChatMAI",
-    "MAIInput",
-    "MAIOutput",
-    "MAIState",
-    "ModelCall",
-    "Route",
     "create_mai",
     "create_strategy",
     "unavailable",

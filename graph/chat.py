@@ -290,16 +290,8 @@ def _cut(text: str, stop: list[str] | None) -> str:
 
 
 def _chunk(result: ChatResult) -> ChatGenerationChunk:
-    message = cast("AIMessage", result.generations[0].message)
-    chunk = AIMessageChunk(
-        content=message.content,
-        id=message.id,
-        name=message.name,
-        usage_metadata=message.usage_metadata,
-        response_metadata=message.response_metadata,
-        chunk_position="last",
-    )
-    return ChatGenerationChunk(message=chunk)
+    fields = result.generations[0].message.model_dump(exclude={"type"})
+    return ChatGenerationChunk(message=AIMessageChunk(**fields, chunk_position="last"))
 
 
 def _with_image_types(message: BaseMessage) -> BaseMessage:

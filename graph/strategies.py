@@ -1,5 +1,6 @@
 """Every way to answer that the cascade is compared with, made of the cascade's own steps."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -11,11 +12,13 @@ from typing_extensions import TypedDict, Unpack
 
 from ..answers import agree
 from ..configs import ConfigError, PromptsConfig
+from ..models.capabilities import SupportsDraft, chat_models
+from ..models.errors import ModelError
 from ..models.images import ImageAccess
 from ..nodes.call_cache import CallCache
 from ..nodes.caller import ChatModel, Node
 from ..nodes.gate import Gate
-from ..nodes.model_call import Agent, ReadingStyle, agent_node, why_no_draft, with_draft
+from ..nodes.model_call import Agent, ReadingStyle, agent_node
 from ..nodes.prepare import prepare
 from ..nodes.reasoning_transfer import (
     AttentionModel,
@@ -144,7 +147,24 @@ def unavailable(
         files: Whether checkpoints are looked into, except for their weights; only so it is known
             whether two models have the same tokens.
     """
-    return why_no_draft(large, small, files=files) if name == "speculative" else None
+    if name != "speculative":
+        return None
+    drafts = chat_models(small)
+    if len(drafts) != 1:
+        return "Speculative decoding needs one draft, not a model with fallbacks."
+    for target in chat_models(large):
+        if not isinstance(target, SupportsDraft):
+            because = getattr(type(target), "no_draft_because", "")
+            return (
+                "Speculative decoding needs a large model that takes a draft, such as a "
+                f"ChatTransformers; {type(target).__name__} takes none"
+                f"{f', because {because}' if because else ''}."
+            )
+        try:
+            target.check_draft(drafts[0], files=files)
+        except ModelError as error:
+            return str(error)
+    return None
 
 
 def _reader(
@@ -152,7 +172,10 @@ def _reader(
 ) -> Node:
     """Return the node that calls a strategy's model with the images."""
     if name == "speculative":
-        agent = with_draft(agents["large"], agents["small"])
+        small, large = agents["small"].model, agents["large"].model
+        if reason := unavailable(name, small, large):
+            raise ConfigError(reason)
+        agent = replace(agents["large"], draft=chat_models(small)[0])
         return agent_node("large_reasoning", agent, "reason", cache)
     role, style = (source, "reason") if source else name.split("_")
     node = "reasoning" if style == "reason" else "agent"

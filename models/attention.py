@@ -51,27 +51,23 @@ class Attention:
     seconds: float
 
     def of_layers(self, layers: Sequence[int]) -> Self:
-        """The same of some of its layers, in the order given.
+        """Return the same of some of its layers, in this order.
 
         Raises:
             ValueError: One that was not read.
         """
         rows = [self.layers.index(layer) for layer in layers]
-        return replace(
-            self,
-            layers=tuple(layers),
-            weights=self.weights[rows],
-            heads=None if self.heads is None else self.heads[rows],
-        )
+        heads = None if self.heads is None else self.heads[rows]
+        return replace(self, layers=tuple(layers), weights=self.weights[rows], heads=heads)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON values, single heads left out."""
+        """Return it as JSON values, single heads left out."""
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "heads"}
         return {**values, "weights": self.weights.tolist()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What `as_dict` returned, also after JSON."""
+        """Read what `as_dict` returned, also after JSON."""
         import numpy as np
 
         sequences = {name: tuple(values[name]) for name in ("token_ids", "special", "layers")}

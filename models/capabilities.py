@@ -11,13 +11,6 @@ from langchain_core.runnables.base import RunnableBindingBase
 from .attention import Attention, Layers
 
 
-@runtime_checkable
-class SupportsTimeout(Protocol):
-    """A model whose calls take `timeout=` in seconds, and really stop computing when it is over."""
-
-    supports_timeout: ClassVar[bool]
-
-
 class AttentionOptions(TypedDict, total=False):
     """What is read of an attention pass.
 
@@ -83,29 +76,6 @@ class SupportsAttention(Protocol):
 
 
 @runtime_checkable
-class SupportsSchema(Protocol):
-    """A model whose calls take `response_format=` in OpenAI's form, and are held to its schema."""
-
-    @property
-    def supports_schema(self) -> bool:
-        """Whether what that needs is installed."""
-        ...
-
-
-@runtime_checkable
-class SupportsLayerCount(Protocol):
-    """A model that knows how many layers it has before it is loaded."""
-
-    def count_layers(self) -> int:
-        """Return the layers of the language model.
-
-        Raises:
-            ModelError: There is no such model, or its layers cannot be counted.
-        """
-        ...
-
-
-@runtime_checkable
 class SupportsDraft(Protocol):
     """A model whose calls take `draft=`, a faster model that proposes tokens: speculative decoding.
 
@@ -124,15 +94,6 @@ class SupportsDraft(Protocol):
         Raises:
             ModelError: It cannot, in one sentence.
         """
-        ...
-
-
-@runtime_checkable
-class SupportsPrefixCache(Protocol):
-    """A model that keeps the KV caches of earlier prompts, and can clear them."""
-
-    def clear_prefix_cache(self) -> None:
-        """Evict the KV caches of all earlier prompts."""
         ...
 
 
@@ -168,5 +129,4 @@ def stops_by_itself(model: object) -> bool:
     # Bound arguments reach it; with retries or fallbacks, more than one call would count.
     while type(model) is RunnableBinding:
         model = model.bound
-    # As `isinstance` with SupportsTimeout, twenty times as fast.
     return hasattr(type(model), "supports_timeout")

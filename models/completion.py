@@ -61,12 +61,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one step adds to the output.
-
-    Attributes:
-        text: Released text, possibly empty.
-        logprobs: Log probabilities of the tokens, if they were asked for.
-    """
+    """What one step adds to the output: text, possibly none, and log-probabilities if wanted."""
 
     text: str
     logprobs: tuple[dict[str, Any], ...] = ()
@@ -74,12 +69,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class Drafted:
-    """What became of a draft's tokens in speculative decoding.
-
-    Attributes:
-        proposed: Tokens that the draft proposed.
-        accepted: Those of them that are in the output.
-    """
+    """How many tokens a draft proposed, and how many of them are in the output."""
 
     proposed: int = 0
     accepted: int = 0
@@ -119,12 +109,7 @@ class TextStream:
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str] = ()) -> None:
-        """Start with no tokens.
-
-        Args:
-            decode: Token ids to text, special tokens left out.
-            stop: The text ends before the first of these; none may be empty.
-        """
+        """Start with no tokens; `decode` leaves special ones out, no stop string is empty."""
         self.text = ""
         self.stopped = False
         self._decode = decode
@@ -134,8 +119,7 @@ class TextStream:
         # Only the last tokens are decoded again, those since `_start`: enough that a tokenizer
         # which writes a word differently at the start of a text does not do so here. Tokens before
         # `_shown` are part of the text already.
-        self._start = 0
-        self._shown = 0
+        self._start = self._shown = 0
 
     def push(self, token: int) -> str:
         """Add a token; returns the text that it releases, often none or more than its own."""
@@ -149,15 +133,11 @@ class TextStream:
 
     def finish(self) -> str:
         """No more tokens; returns the text that was still held back."""
-        if self.stopped:
-            return ""
         known = self._decode(self._tokens[self._start : self._shown])
         rest = self._decode(self._tokens[self._start :])[len(known) :]
-        self._start = self._shown = len(self._tokens)
-        released = self._release(rest)
-        if not self.stopped:
-            released += self._held
-            self.text += self._held
+        released = "" if self.stopped else self._release(rest)
+        released += self._held
+        self.text += self._held
         self._held = ""
         return released
 
@@ -188,11 +168,7 @@ def token_entry(
 ) -> dict[str, Any]:
     """Return a token with its log probability, in the form ChatOpenAI uses.
 
-    Args:
-        decode: Token ids to text, special tokens left out.
-        token: Its id.
-        logprob: Its log probability.
-        top: The likeliest tokens at this place with theirs, likeliest first.
+    `top` are the likeliest tokens at this place with theirs, likeliest first.
     """
 
     def entry(token: int, logprob: float) -> dict[str, Any]:
@@ -207,12 +183,10 @@ def chat_result(
     completion: Completion, model_name: str, seconds: float, *, logprobs: bool
 ) -> ChatResult:
     """Return a finished output as LangChain's result, with log probabilities if wanted."""
-    metadata = _metadata(completion, model_name, seconds)
+    usage, metadata = _about(completion, model_name, seconds)
     if logprobs:
         metadata["logprobs"] = {"content": list(completion.logprobs)}
-    message = AIMessage(
-        content=completion.text, usage_metadata=_usage(completion), response_metadata=metadata
-    )
+    message = AIMessage(completion.text, usage_metadata=usage, response_metadata=metadata)
     return ChatResult(generations=[ChatGeneration(message=message, generation_info=metadata)])
 
 
@@ -224,12 +198,14 @@ def chat_chunk(chunk: Chunk) -> ChatGenerationChunk:
 
 def last_chat_chunk(completion: Completion, model_name: str, seconds: float) -> ChatGenerationChunk:
     """Return the empty chunk that ends a stream; it alone carries usage and metadata."""
-    message = AIMessageChunk(content="", usage_metadata=_usage(completion), chunk_position="last")
-    info = _metadata(completion, model_name, seconds)
-    return ChatGenerationChunk(message=message, generation_info=info)
+    usage, metadata = _about(completion, model_name, seconds)
+    message = AIMessageChunk(content="", usage_metadata=usage, chunk_position="last")
+    return ChatGenerationChunk(message=message, generation_info=metadata)
 
 
-def _metadata(completion: Completion, model_name: str, seconds: float) -> dict[str, Any]:
+def _about(
+    completion: Completion, model_name: str, seconds: float
+) -> tuple[UsageMetadata, dict[str, Any]]:
     metadata: dict[str, Any] = {
         "model_name": model_name,
         "finish_reason": completion.finish_reason,
@@ -238,13 +214,10 @@ def _metadata(completion: Completion, model_name: str, seconds: float) -> dict[s
     if completion.drafted is not None:
         metadata["drafted_tokens"] = completion.drafted.proposed
         metadata["accepted_tokens"] = completion.drafted.accepted
-    return metadata
-
-
-def _usage(completion: Completion) -> UsageMetadata:
-    return UsageMetadata(
+    usage = UsageMetadata(
         input_tokens=completion.input_tokens,
         output_tokens=completion.output_tokens,
         total_tokens=completion.input_tokens + completion.output_tokens,
         input_token_details=InputTokenDetails(cache_read=completion.cached_tokens),
     )
+    return usage, metadata

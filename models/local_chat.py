@@ -1,4 +1,4 @@
-"""What the chat models of local checkpoints have in common: their settings, and how they answer."""
+"""What the chat models of local checkpoints have in common: settings, and how they answer."""
 
 import asyncio
 import math
@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -20,7 +22,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables.config import RunnableConfig, get_config_list
 from pydantic import Field, model_validator
 
-from .chat_format import Turn, chat_turns
+from ..configs import ConfigError
+from .chat_format import chat_turns
 from .completion import Chunk, Completion, chat_chunk, chat_result, last_chat_chunk
 from .errors import CallTimeoutError
 from .images import DecodedImage, block_image
@@ -28,8 +31,29 @@ from .images import DecodedImage, block_image
 _Result = TypeVar("_Result")
 _Call = TypeVar("_Call", bound="LocalCall[Any]")
 
+IN_PACKAGE = "demo:"
+"""How names of weights that the package carries begin."""
+
 # Every chat model of LangChain is given these; a local one has no use for them.
 _REMOTE = {"api_key", "max_retries", "streaming"}
+
+
+def model_weights(model: str) -> str:
+    """Return a model's hub name or folder; `demo:NAME` is a folder of the package.
+
+    Raises:
+        ConfigError: No such weights in the package.
+    """
+    if not model.startswith(IN_PACKAGE):
+        return model
+    name = model.removeprefix(IN_PACKAGE)
+    folder = Path(str(files(__package__.rpartition(".")[0]) / "demo" / "weights" / name))
+    if not (folder / "config.json").is_file():
+        raise ConfigError(
+            f"{model!r} names no weights of this package: use demo:small or demo:large, "
+            "and reinstall the package if they are missing."
+        )
+    return str(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +111,16 @@ class LocalCall(Generic[_Result]):
         finally:
             self.future.cancel()
 
-    def told(self) -> tuple[str, float]:
-        """Return the model's name and the seconds since the call began."""
+    @property
+    def about(self) -> tuple[str, float]:
+        """The model's name and the seconds since the call began."""
         return self.model_name, time.monotonic() - self.started
+
+    def chunk(self: "LocalCall[Completion]", chunk: Chunk | None) -> ChatGenerationChunk:
+        """Return a chunk of its output for LangChain; after the last, one with its usage."""
+        if chunk is not None:
+            return chat_chunk(chunk)
+        return last_chat_chunk(self.future.result(), *self.about)
 
 
 def check_timeout(timeout: object) -> None:
@@ -117,16 +148,6 @@ async def start_in_thread(start: Callable[..., _Call], *arguments: Any) -> _Call
     except asyncio.CancelledError:
         starting.add_done_callback(cancel_started)
         raise
-
-
-class LocalEngine(Protocol):
-    """What runs a loaded checkpoint."""
-
-    def token_ids(self, text: str) -> list[int]:
-        """Return the token ids of a bare text."""
-
-    def prompt_token_ids(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> list[int]:
-        """Return the token ids of a whole prompt, chat template and images included."""
 
 
 class LocalChat(BaseChatModel):
@@ -198,26 +219,23 @@ class LocalChat(BaseChatModel):
         return params
 
     def get_token_ids(self, text: str) -> list[int]:
-        """Token ids of a bare text, by the model's own tokenizer (loads the model)."""
-        return self._engine().token_ids(text)
+        """Return the token ids of a bare text, by the model's own tokenizer (loads the model)."""
+        return list(self._engine().token_ids(text))
 
     def get_num_tokens_from_messages(
         self,
         messages: Sequence[BaseMessage],
         tools: Sequence[Any] | None = None,  # noqa: ARG002
     ) -> int:
-        """Tokens of the whole prompt, chat template and images included (loads the model)."""
+        """Count the tokens of the whole prompt, images included (loads the model)."""
         return len(self.prompt_token_ids(messages))
 
     def prompt_token_ids(self, messages: Sequence[BaseMessage]) -> list[int]:
-        """Token ids of the whole prompt, chat template and images included (loads the model)."""
-        return self._engine().prompt_token_ids(*chat_turns(messages, self._load_image))
+        """Return the token ids of the whole prompt, images included (loads the model)."""
+        return list(self._engine().prompt_token_ids(*chat_turns(messages, self._load_image)))
 
     def _call_settings(
-        self,
-        names: Sequence[str],
-        stop: Sequence[str] | None,
-        given: Mapping[str, Any],
+        self, names: Sequence[str], stop: Sequence[str] | None, given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the settings of one call: the instance's, and over them those of the call.
 
@@ -267,7 +285,7 @@ class LocalChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = self._start(messages, stop, None, kwargs)
-        return chat_result(call.result(), *call.told(), logprobs=call.logprobs)
+        return chat_result(call.result(), *call.about, logprobs=call.logprobs)
 
     async def _agenerate(
         self,
@@ -277,7 +295,7 @@ class LocalChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = await start_in_thread(self._start, messages, stop, None, kwargs)
-        return chat_result(await call.aresult(), *call.told(), logprobs=call.logprobs)
+        return chat_result(await call.aresult(), *call.about, logprobs=call.logprobs)
 
     def _stream(
         self,
@@ -289,11 +307,14 @@ class LocalChat(BaseChatModel):
         chunks: queue.SimpleQueue[Chunk | None] = queue.SimpleQueue()
         call = self._start(messages, stop, chunks.put, kwargs)
         call.future.add_done_callback(lambda _: chunks.put(None))
+        chunk: Chunk | None = Chunk("")
         try:
-            while (chunk := chunks.get(timeout=call.remaining())) is not None:
-                yield _announced(chat_chunk(chunk), run_manager)
-            last = last_chat_chunk(call.future.result(), *call.told())
-            yield _announced(last, run_manager)
+            while chunk is not None:
+                chunk = chunks.get(timeout=call.remaining())
+                one = call.chunk(chunk)
+                if run_manager:
+                    run_manager.on_llm_new_token(one.text, chunk=one)
+                yield one
         except queue.Empty as error:
             raise call.too_slow() from error
         finally:
@@ -315,27 +336,23 @@ class LocalChat(BaseChatModel):
 
         call = await start_in_thread(self._start, messages, stop, put, kwargs)
         call.future.add_done_callback(lambda _: put(None))
+        chunk: Chunk | None = Chunk("")
         try:
-            while True:
+            while chunk is not None:
                 async with asyncio.timeout(call.remaining()):
                     chunk = await chunks.get()
-                if chunk is not None:
-                    one = chat_chunk(chunk)
-                else:
-                    one = last_chat_chunk(call.future.result(), *call.told())
+                one = call.chunk(chunk)
                 if run_manager:
                     await run_manager.on_llm_new_token(one.text, chunk=one)
                 yield one
-                if chunk is None:
-                    return
         except TimeoutError as error:
             raise call.too_slow() from error
         finally:
             call.future.cancel()
 
     @abstractmethod
-    def _engine(self) -> LocalEngine:
-        """What runs the model, loaded now if need be."""
+    def _engine(self) -> Any:
+        """Return what runs the model, loaded now if need be."""
 
     @abstractmethod
     def _start(
@@ -351,15 +368,6 @@ class LocalChat(BaseChatModel):
         """
 
 
-def _announced(
-    chunk: ChatGenerationChunk, run_manager: CallbackManagerForLLMRun | None
-) -> ChatGenerationChunk:
-    """Return the chunk, once LangChain's callbacks know of it."""
-    if run_manager:
-        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-    return chunk
-
-
 def own_settings(kind: type[BaseChatModel]) -> set[str]:
-    """The settings of a chat model that LangChain's base class does not have."""
+    """Return the settings of a chat model that LangChain's base class does not have."""
     return set(kind.model_fields) - set(BaseChatModel.model_fields)

@@ -17,10 +17,10 @@ from ..configs import (
     load_prompts,
 )
 from .attention import wanted_layers
-from .capabilities import SupportsAttention, SupportsLayerCount, SupportsPrefixCache
+from .capabilities import SupportsAttention
 from .errors import ModelError
 from .images import clear_image_cache
-from .weights import model_weights
+from .local_chat import model_weights
 
 if TYPE_CHECKING:
     from .transformers.chat import ChatTransformers
@@ -68,8 +68,8 @@ class Pair:
         """
         from .transformers.chat import ChatTransformers
 
-        reads: object = self.large if self.selector is None else self.selector
-        if not isinstance(reads, SupportsLayerCount):
+        reads: Any = self.large if self.selector is None else self.selector
+        if not hasattr(reads, "count_layers"):
             return self
         try:
             count = reads.count_layers()
@@ -125,18 +125,31 @@ def chat_model(pair: PairConfig, role: str, *, allow_fetch: bool = False) -> Bas
     """
     config: ModelConfig = getattr(pair, role)
     backend = pair.backend_of(role)
-    if backend == "server":
-        return _on_server(config, allow_fetch)
     if backend == "transformers":
         return _on_transformers(config, allow_fetch)
-    from .vllm.chat import ChatVLLM
+    if backend == "vllm":
+        from .vllm.chat import ChatVLLM
 
-    return ChatVLLM(
-        **_local(config, allow_fetch),
-        memory=pair.memory_of(role),
-        max_images=config.max_images,
-        engine=config.engine,
-    )
+        return ChatVLLM(
+            **_local(config, allow_fetch),
+            memory=pair.memory_of(role),
+            max_images=config.max_images,
+            engine=config.engine,
+        )
+    try:
+        from .server import ChatServer
+
+        return ChatServer(
+            model=config.model,
+            max_pixels=config.max_pixels,
+            timeout=config.timeout,
+            allow_fetch=allow_fetch,
+            base_url=config.base_url,
+            api_key_env=config.api_key_env,
+            max_retries=config.retries,
+        )
+    except (ImportError, ModelError) as error:
+        raise ConfigError(str(error)) from error
 
 
 def selector(
@@ -144,10 +157,7 @@ def selector(
 ) -> SupportsAttention | None:
     """Make the model whose attention sparse transfer selects by, if the pair file names one.
 
-    Args:
-        pair: What the pair file says.
-        small: The pair's small model, which a pair file may name.
-        allow_fetch: Whether the selector may fetch http(s) images.
+    It may be `small`, the pair's small model.
     """
     if isinstance(pair.selector, ModelConfig):
         return _on_transformers(pair.selector, allow_fetch, layers=pair.sparse.layer)
@@ -165,8 +175,8 @@ def clear_caches(models: Iterable[object]) -> None:
     """
     clear_image_cache()
     for model in models:
-        if isinstance(model, SupportsPrefixCache):
-            model.clear_prefix_cache()
+        if clear := getattr(model, "clear_prefix_cache", None):
+            clear()
 
 
 def _local(config: ModelConfig, allow_fetch: bool) -> dict[str, Any]:
@@ -188,20 +198,3 @@ def _on_transformers(
         layers=layers,
         **sizes,
     )
-
-
-def _on_server(config: ModelConfig, allow_fetch: bool) -> BaseChatModel:
-    try:
-        from .server import ChatServer
-
-        return ChatServer(
-            model=config.model,
-            max_pixels=config.max_pixels,
-            timeout=config.timeout,
-            allow_fetch=allow_fetch,
-            base_url=config.base_url,
-            api_key_env=config.api_key_env,
-            max_retries=config.retries,
-        )
-    except (ImportError, ModelError) as error:
-        raise ConfigError(str(error)) from error

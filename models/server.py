@@ -19,7 +19,7 @@ from ..configs.schemas import server_address
 from .chat_format import plain_texts
 from .errors import ModelError
 from .event_loop import shared_loop
-from .images import is_image_block, standard_block
+from .images import block_image, is_image_block
 from .local_chat import check_timeout
 
 try:
@@ -32,8 +32,6 @@ except ImportError as error:
         f"ChatServer needs langchain-openai ({error}); install it with: "
         'pip install "langgraph-mai[server]"'
     ) from error
-
-__all__ = ["ChatServer"]
 
 CONNECT_SECONDS = 10.0
 """How long one attempt to connect may take."""
@@ -139,7 +137,7 @@ class ChatServer(ChatOpenAI):
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
-        """Not by LangChain, which would look for it in its own packages."""
+        """Return False: LangChain would look for the class in its own packages."""
         return False
 
     @property
@@ -305,10 +303,8 @@ class ChatServer(ChatOpenAI):
         def inlined(block: Any) -> Any:
             if not is_image_block(block):
                 return block
-            standard = standard_block(
-                block, max_pixels=self.max_pixels, allow_fetch=self.allow_fetch
-            )
-            url = {"url": f"data:{standard['mime_type']};base64,{standard['base64']}"}
+            image = block_image(block, allow_fetch=self.allow_fetch).shrink(self.max_pixels)
+            url = {"url": f"data:{image.mime_type};base64,{image.base64}"}
             # OpenAI's setting of how closely an image is looked at.
             inner = block.get("image_url")
             if isinstance(inner, dict) and inner.get("detail"):
@@ -319,16 +315,11 @@ class ChatServer(ChatOpenAI):
             if isinstance(message.content, str):
                 return message.model_copy(update={"content": plain_texts([message.content])[0]})
             blocks = [{"text": one} if isinstance(one, str) else one for one in message.content]
-            texts = [
-                at
-                for at, one in enumerate(blocks)
-                if isinstance(one.get("text"), str) and not is_image_block(one)
-            ]
             content = [*map(inlined, blocks)]
-            for at, text in zip(
-                texts, plain_texts([blocks[at]["text"] for at in texts]), strict=True
-            ):
-                content[at] = {"type": "text", **blocks[at], "text": text}
+            texts = [at for at, one in enumerate(content) if isinstance(one.get("text"), str)]
+            plain = plain_texts([content[at]["text"] for at in texts])
+            for at, text in zip(texts, plain, strict=True):
+                content[at] = {"type": "text", **content[at], "text": text}
             return message.model_copy(update={"content": content})
 
         if not call.images:

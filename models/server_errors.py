@@ -71,11 +71,7 @@ class ServerCall:
         self.refusal += message.additional_kwargs.get("refusal") or ""
 
     def check_answered(self) -> None:
-        """Refuse an answer that is none.
-
-        Raises:
-            ModelError: Nothing came, or the server or the model refuses to answer.
-        """
+        """Raise `ModelError` where nothing came, or the server or the model refuses to answer."""
         if not self.begun:
             raise self.no_completion("it holds no answer")
         if not self.answered and (self.refusal or self.finish_reason == "content_filter"):
@@ -89,10 +85,7 @@ class ServerCall:
         """Request what the server can give, if it refused something that the answer can do without.
 
         A shorter answer, if the answer alone did not fit, and no log-probabilities from servers
-        that know none.
-
-        Raises:
-            APIError: It was something else.
+        that know none. Any other error is raised.
         """
         refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
         if refused and "logprob" in str(error) and self.settings.pop("logprobs", None):
@@ -105,10 +98,9 @@ class ServerCall:
         self.max_tokens = self.settings["max_tokens"] = shorter
 
     def check_may_be_cut(self, error: openai.LengthFinishReasonError) -> None:
-        """Refuse an object that broke off at its limit, where the caller wants it parsed.
+        """Raise the error where an object broke off at its limit, and the caller wants it parsed.
 
-        Raises:
-            LengthFinishReasonError: The caller gave a class, and not a schema.
+        It does where it gave a class, and not a schema.
         """
         if isinstance(self.settings.get("response_format"), type):
             raise error
@@ -119,8 +111,7 @@ class ServerCall:
     ) -> AsyncIterator[None]:
         """Stay within the call's time, and have one sentence for whatever goes wrong.
 
-        Args:
-            served: Asks the server for its models, where a model is not found.
+        `served` asks the server for its models, where a model is not found.
         """
         left = None if self.timeout is None else self.started + self.timeout - time.monotonic()
         limit = asyncio.timeout(left)
@@ -145,33 +136,27 @@ class ServerCall:
             ) from error
 
     def explain(self, error: Exception, served: Sequence[str] | None = None) -> Exception:
-        """Return the error that a caller gets.
+        """Return the error that a caller gets: `error` itself if nothing was sent yet.
 
-        Args:
-            error: What was raised.
-            served: Names of the models that the server has; None if it does not say.
-
-        Returns:
-            A `ModelError`; `error` itself if the call was wrong before anything was sent.
+        `served` are the models that the server has; None if it does not say.
         """
         body = getattr(error, "body", None)
         if isinstance(body, dict):
             body = body.get("message") or body.get("detail") or body
         quoted = self.quoted(str(body or getattr(error, "message", None) or error))
         server = f"The server at {self.address}"
-        if isinstance(error, ModelError | ImageError):
-            return error
-        if isinstance(error, openai.APIError) and (overflow := read_overflow(quoted)):
-            model = f"{self.model!r} on the server at {self.address}"
-            return overflow.error(model, "shorten it, or set max_pixels to shrink the images")
-        if isinstance(error, openai.APIStatusError):
-            return self._refused(error.status_code, quoted, served)
         # httpx's errors, or those of what is below it.
-        if isinstance(error, openai.APIConnectionError) or type(error).__module__.startswith(
-            "http"
-        ):
-            return self._disconnected(error)
+        below = type(error).__module__.startswith("http")
         match error:
+            case ModelError() | ImageError():
+                return error
+            case openai.APIError() if overflow := read_overflow(quoted):
+                model = f"{self.model!r} on the server at {self.address}"
+                return overflow.error(model, "shorten it, or set max_pixels to shrink the images")
+            case openai.APIStatusError():
+                return self._refused(error.status_code, quoted, served)
+            case _ if below or isinstance(error, openai.APIConnectionError):
+                return self._disconnected(error)
             case openai.APIResponseValidationError():
                 return self.no_completion(quoted)
             case openai.APIError():  # an event of a stream

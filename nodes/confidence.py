@@ -135,7 +135,8 @@ class Calibration(Frozen):
 
     Attributes:
         benchmark: The questions' name.
-        cascade: What it was measured on: models, prompts, transfer, verifier; see `Cascade`.
+        cascade: What it was measured on: models, prompts, transfer, verifier; see
+            `nodes.gate.describe_cascade`.
         risk: Share of all questions on which the gate may change the cascade's answer.
         delta: Chance that the gate changes more of them, over calibrations.
         questions: Number of questions, one of each image.

@@ -22,6 +22,7 @@ from ..answers.schemas import (
 )
 from .confidence import Tokens, span_probability
 from .state import (
+    FALLBACKS,
     MAX_SCHEMA,
     CallKey,
     Disputed,
@@ -124,7 +125,6 @@ def fill(
     disputed: Disputed | None,
     calls: Mapping[CallKey, ModelCall],
     standing: tuple[Route, CallKey],
-    fallbacks: tuple[CallKey, ...],
     reviewed: str | None,
 ) -> dict[str, Any]:
     """Return what a run in a schema answers: each field from the call that decides it.
@@ -134,7 +134,6 @@ def fill(
         disputed: The disputed fields by stage; None where nothing was verified.
         calls: The run's calls.
         standing: The run's route, and the call that answers on it.
-        fallbacks: Calls that answer in another one's place, best first.
         reviewed: What a person answered.
 
     Raises:
@@ -152,15 +151,14 @@ def fill(
             fields[one.name] = _answered(person[one.name], route, "review")
             continue
         agreed = disputed is not None and not stages
-        sources = [key] if agreed else [key, *(other for other in fallbacks if other != key)]
+        sources = [key] if agreed else [key, *(other for other in FALLBACKS if other != key)]
         found = ((at, readings_of(calls[at]).get(one.name)) for at in sources if at in calls)
         source, reading = next((pair for pair in found if pair[1]), (None, None))
         if reading:
             fields[one.name] = _answered(reading, route, None if source == key else source)
         elif one.required or one.nullable:
-            fields[one.name] = FieldAnswer(
-                value=None, written="", route=route, fallback=None, probability=None
-            )
+            none: Reading = {"value": None, "written": ""}
+            fields[one.name] = _answered(none, route, None)
             fields[one.name]["reason"] = "No model gave a value that the schema allows."
     lacking = [one.name for one in schema.fields if "reason" in fields.get(one.name, {})]
     if names := [one.name for one in schema.only(lacking).fields if not one.nullable]:

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 
 from ..answers import Answer, parse
 from ..configs import ConfigError, PromptsConfig, load_prompts
-from ..models.capabilities import SupportsDraft, chat_models
-from ..models.errors import ModelError
+from ..models.capabilities import chat_models
 from ..models.images import ImageAccess, ImageError, cached_image
 from .call_cache import CallCache
 from .caller import Caller, ChatModel, Node, Request, Update, emit, finish
@@ -47,7 +46,7 @@ class Agent:
         prompts: The texts around a question.
         timeout: Seconds that one call may take; None for no limit.
         access: From where images may be read.
-        draft: A draft model for speculative decoding, if there is one; see `with_draft`.
+        draft: A draft model for speculative decoding, if there is one; see `create_strategy`.
     """
 
     role: Literal["small", "large"]
@@ -237,44 +236,6 @@ def accept_rate(calls: Iterable[ModelCall]) -> float | None:
         drafted += call.get("drafted_tokens", 0)
         accepted += call.get("accepted_tokens", 0)
     return accepted / drafted if drafted else None
-
-
-def with_draft(agent: Agent, draft: Agent) -> Agent:
-    """Return an agent with another one's model as draft model: the same outputs, found otherwise.
-
-    Raises:
-        ConfigError: The two models cannot do that.
-    """
-    if reason := why_no_draft(agent.model, draft.model):
-        raise ConfigError(reason)
-    (model,) = chat_models(draft.model)
-    return replace(agent, draft=model)
-
-
-def why_no_draft(model: ChatModel, draft: ChatModel, *, files: bool = False) -> str | None:
-    """Return why one model cannot draft for another one, in one sentence; None if it can.
-
-    Args:
-        model: Whose output is wanted, also in LangChain's wrappers.
-        draft: The draft model. Its wrappers play no part.
-        files: Whether what is stored of both may be read, except for their weights.
-    """
-    drafts = chat_models(draft)
-    if len(drafts) != 1:
-        return "Speculative decoding needs one draft, not a model with fallbacks."
-    for target in chat_models(model):
-        if not isinstance(target, SupportsDraft):
-            because = getattr(type(target), "no_draft_because", "")
-            return (
-                "Speculative decoding needs a large model that takes a draft, such as a "
-                f"ChatTransformers; {type(target).__name__} takes none"
-                f"{f', because {because}' if because else ''}."
-            )
-        try:
-            target.check_draft(drafts[0], files=files)
-        except ModelError as error:
-            return str(error)
-    return None
 
 
 def check_chat_model(model: Any, name: str) -> None:

@@ -160,7 +160,12 @@ async def _transfer(
     reasoning = cut_reasoning(whole_reasoning(call), call["finish_reason"]).text
     if callable(method):
         try:
-            reasoning = _checked_text(await caller.run(method, reasoning))
+            own: Any = await caller.run(method, reasoning)
+            if not isinstance(own, str):
+                raise TypeError(f"it returned {type(own).__name__}, not a text")
+            if not own.strip():
+                raise ValueError("it returned an empty text")
+            reasoning = own
         except GraphBubbleUp:
             raise
         except Exception as error:  # noqa: BLE001  what it may raise is unknown; it is reported
@@ -231,11 +236,3 @@ async def _select(
             error=f"The selection of tokens failed: {one_line(error)}",
             too_long=too_long(error, request.max_tokens) if request else None,
         )
-
-
-def _checked_text(text: Any) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"it returned {type(text).__name__}, not a text")
-    if not text.strip():
-        raise ValueError("it returned an empty text")
-    return text

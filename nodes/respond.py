@@ -13,6 +13,7 @@ from .fields import fill
 from .gate import Gate
 from .model_call import plain_value, read_answer, whole_reasoning
 from .state import (
+    FALLBACKS,
     CallKey,
     Fallback,
     MAIError,
@@ -27,16 +28,6 @@ from .state import (
 from .verification import REVIEW_ID, disagreement
 
 Calls = Mapping[CallKey, ModelCall]
-
-# Whose answer is the fallback, best first, where the node that should have answered could not.
-_FALLBACKS: tuple[CallKey, ...] = (
-    "large_direct",
-    "small_reason",
-    "small_direct",
-    "large_explain",
-    "small_explain",
-    "large_reason",
-)
 
 
 def respond(name: str, gate: Gate | None = None) -> Node:
@@ -53,7 +44,7 @@ def respond(name: str, gate: Gate | None = None) -> Node:
         task, reviewed = state["task"], state.get("review")
         filled: Update = {}
         if "schema" in task:
-            filled = fill(task, state.get("disputed"), calls, (route, key), _FALLBACKS, reviewed)
+            filled = fill(task, state.get("disputed"), calls, (route, key), reviewed)
             answer, value = filled["answer"], filled["value"]
             route, fallback = filled["route"], filled["fallback"]
         else:
@@ -151,11 +142,11 @@ def _standing(state: RunState, calls: Calls) -> tuple[Route, CallKey]:
 
 def _answer(calls: Calls, key: CallKey, task: Task) -> tuple[str, Value, Fallback | None]:
     """Return the answer of `key`, or its fallback with that one's name."""
-    for other in (key, *_FALLBACKS):
+    for other in (key, *FALLBACKS):
         if other in calls and (answer := calls[other]["answer"]) is not None:
             value = plain_value(read_answer(calls[other], task))
             return answer, value, None if other == key else other
-    texts = [calls[key]["text"], *(calls[k]["text"] for k in _FALLBACKS if k in calls)]
+    texts = [calls[key]["text"], *(calls[k]["text"] for k in FALLBACKS if k in calls)]
     return next((text.strip() for text in texts if text.strip()), ""), None, "raw_text"
 
 

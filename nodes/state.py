@@ -36,6 +36,16 @@ CallKey = Literal[
 ]
 Fallback = CallKey | Literal["raw_text", "review"]
 
+FALLBACKS: tuple[CallKey, ...] = (
+    "large_direct",
+    "small_reason",
+    "small_direct",
+    "large_explain",
+    "small_explain",
+    "large_reason",
+)
+"""Whose answer is the fallback, best first, where the node that should have answered could not."""
+
 AskedType = Literal["auto", AnswerType]
 """A kind of answer that is expected; "auto" to find out which."""
 

@@ -55,19 +55,6 @@ class Judge:
         check_chat_model(self.model, "model")
         check_timeout(self.timeout)
 
-    def request(self, first: Answer, second: Answer, task: Task) -> Request:
-        """Return the request that compares two answers."""
-        text = _QUESTION.format(question=task["question"], first=first.text, second=second.text)
-        return Request(
-            model=self.model,
-            role="judge",
-            style="judge",
-            messages=[HumanMessage(content=text)],
-            images=(),
-            max_tokens=self.max_tokens,
-            timeout=self.timeout,
-        )
-
 
 Verifier = Callable[[Answer, Answer], Verdict] | Judge
 
@@ -212,7 +199,10 @@ async def _compare(
             return by_rule, None
         if first.kind not in verifier.kinds:
             return by_rule, None
-        reply = await caller.reply(verifier.request(first, second, task))
+        text = _QUESTION.format(question=task["question"], first=first.text, second=second.text)
+        limits = verifier.max_tokens, verifier.timeout
+        request = Request(verifier.model, "judge", "judge", [HumanMessage(text)], (), *limits)
+        reply = await caller.reply(request)
         asked: Any = {key: value for key, value in task.items() if key != "schema"}
         asked |= {"choices": [], "answer_type": "yes_no"}
         call = record("judge", "judge", reply, asked)

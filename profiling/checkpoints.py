@@ -21,9 +21,9 @@ from ..configs import ConfigError
 from ..configs.files import existing_folder
 from ..configs.schemas import Frozen
 from ..models.errors import ModelError
+from ..models.local_chat import model_weights
 from ..models.transformers.checkpoint import DTYPES, free_memory, read_config, read_processor
-from ..models.transformers.load_errors import ModelSpec
-from ..models.weights import model_weights
+from ..models.transformers.loading import ModelSpec
 from .model_sizes import ModelSizes
 from .targets import Target
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from ..models.errors import ModelError
 from ..models.transformers.checkpoint import free_memory
-from ..models.transformers.load_errors import is_out_of_memory
+from ..models.transformers.loading import is_out_of_memory
 from .checkpoints import checkpoint_folder
 from .machine import MachineRates, measure_rates, spread
 from .profile_rows import ProfileFile, ProfileRow

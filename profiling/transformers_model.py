@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
+from ..models.local_chat import model_weights
 from ..models.transformers.checkpoint import (
     SINGLE_THREAD_PARAMETERS,
     find_device,
     load_checkpoint,
 )
-from ..models.transformers.load_errors import ModelSpec
-from ..models.weights import model_weights
+from ..models.transformers.loading import ModelSpec
 from .checkpoints import check_memory, random_model, random_source
 from .components import DoesNotFit, ImageBatch, noise_image, prompt_tokens
 from .machine import Stopwatch, time_run

@@ -181,9 +181,9 @@ def _free_ports(host: str, first: int, roles: Sequence[str]) -> dict[str, int]:
 
 
 def _server_spec(pair: PairConfig, role: str, host: str, port: int) -> "ServerSpec":
+    from ..models.local_chat import model_weights
     from ..models.vllm.engine_args import EngineSpec, options_json
     from ..models.vllm.servers import ServerSpec
-    from ..models.weights import model_weights
 
     model = getattr(pair, role)
     device, _, gpu = model.device.partition(":")

@@ -14,7 +14,6 @@ from .loading import (
     image_reference,
     is_image_block,
     load_image,
-    standard_block,
 )
 from .sources import describe
 
@@ -31,5 +30,4 @@ __all__ = [
     "image_reference",
     "is_image_block",
     "load_image",
-    "standard_block",
 ]

@@ -152,7 +152,10 @@ def _decode(source: bytes | Image.Image, name: str) -> Pixels:
     )
     upright = _upright(opened)
     plain = plain and upright is opened
-    eight_bit = _eight_bit(_true_cmyk(upright, opened))
+    if upright.mode == "CMYK" and encoding in {"JPEG", "MPO"} and "adobe" not in opened.info:
+        # Adobe programs store CMYK JPEGs inverted and mark them; Pillow inverts all of them.
+        upright = ImageChops.invert(upright)
+    eight_bit = _eight_bit(upright)
     del opened, upright  # an image of 50 million pixels takes 200 MB
     rgb = _flatten(eight_bit)
     del eight_bit
@@ -169,16 +172,6 @@ def _upright(image: Image.Image) -> Image.Image:
         raise
     except Exception:  # noqa: BLE001  unreadable EXIF data says nothing about the pixels
         return image
-    return image
-
-
-def _true_cmyk(image: Image.Image, opened: Image.Image) -> Image.Image:
-    """Undo Pillow's inversion of CMYK JPEGs where the file does not ask for it.
-
-    Adobe programs store CMYK JPEGs inverted and mark them. Pillow inverts marked and unmarked ones.
-    """
-    if image.mode == "CMYK" and opened.format in {"JPEG", "MPO"} and "adobe" not in opened.info:
-        return ImageChops.invert(image)
     return image
 
 

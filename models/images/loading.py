@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cachetools import LRUCache, cached
 from PIL import Image
@@ -211,30 +211,14 @@ def block_image(block: Mapping[str, Any], **access: Unpack[ImageAccess]) -> Deco
     Raises:
         ImageError: Not an image block, or its image cannot be had or used.
     """
-    content = _block_content(block)
+    content, encoded = _block_content(block)
     if isinstance(content, Image.Image):
         return _from_pil(content)
     if isinstance(content, bytes):
         return _from_bytes(content, "The image")
-    if isinstance(content, _Base64):
-        return _from_text(content.text, lambda text: decode_base64(text, "The image block"))
+    if encoded:
+        return _from_text(content, lambda text: decode_base64(text, "The image block"))
     return load_image(content, **access)
-
-
-def standard_block(
-    block: Mapping[str, Any], *, max_pixels: int | None = None, allow_fetch: bool = False
-) -> dict[str, Any]:
-    """Return a content block in any form that `block_image` reads as LangChain's standard one.
-
-    Args:
-        block: An image's content block.
-        max_pixels: An image with more pixels is shrunk to this.
-        allow_fetch: Whether http(s) URLs may be downloaded.
-
-    Raises:
-        ImageError: Not an image block, or its image cannot be had or used.
-    """
-    return block_image(block, allow_fetch=allow_fetch).shrink(max_pixels).block
 
 
 def is_image_block(block: object) -> bool:
@@ -251,12 +235,8 @@ def is_image_block(block: object) -> bool:
     return kind in _IMAGE_TYPES
 
 
-class _Base64(NamedTuple):
-    text: str
-
-
-def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image | _Base64:
-    """Return what a block holds: a reference, encoded bytes, a PIL image, or base64."""
+def _block_content(block: Mapping[str, Any]) -> tuple[str | bytes | Image.Image, bool]:
+    """Return what a block holds, and whether that is base64 rather than a reference."""
     if not is_image_block(block):
         kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
         raise ImageError(f"A content block of type {str(kind)[:100]!r} is not an image.")
@@ -272,8 +252,7 @@ def _block_content(block: Mapping[str, Any]) -> str | bytes | Image.Image | _Bas
         if isinstance(value, os.PathLike):
             value = str(value)
         if isinstance(value, bytes | Image.Image) or (isinstance(value, str) and value):
-            encoded = key in ("base64", "data") and not str(value).startswith("data:")
-            return _Base64(value) if encoded and isinstance(value, str) else value
+            return value, key in {"base64", "data"} and not str(value).startswith("data:")
     if block.get("file_id"):
         raise ImageError("An image given by a file_id is not here; give a path, a URL or base64.")
     keys = ", ".join(map(str, block))
@@ -301,8 +280,8 @@ def _from_pil(image: Image.Image) -> DecodedImage:
 def _from_text(text: str, decode: Callable[[str], bytes], name: str = "The image") -> DecodedImage:
     """Load what a base64 text or data URI holds; one that was seen before is not decoded again."""
     with _lock:
-        seen = _texts.get(text)
-    found = cached_image(seen[0]) if seen else None
+        digest, _ = _texts.get(text, ("", 0))
+    found = cached_image(digest)
     if found is None:
         found = _from_bytes(decode(text), name)
         _remember(text, found)

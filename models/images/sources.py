@@ -34,7 +34,7 @@ _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
 class _NotFetchedError(Exception):
-    """A download that was given up; the message is the reason, in our words."""
+    """A download that was given up; the message is the reason."""
 
 
 def read_reference(

@@ -80,8 +80,9 @@ def read_attention(engine: "Engine", wanted: Reading, cancelled: Callable[[], bo
             "The prompt's images cannot be told apart, and so its attention cannot be read; "
             "put text between them."
         )
-    span = _find_span(engine.encoder, wanted, prompt)
-    behind = len(prompt.tokens) - 1 - span.positions[-1]
+    positions, spans = _find_span(engine.encoder, wanted, prompt)
+    token_ids = tuple(prompt.tokens[at] for at in positions)
+    behind = len(prompt.tokens) - 1 - positions[-1]
     if not -behind <= wanted.query < 0:
         last = f"-1 to -{behind}" if behind > 1 else "-1 alone"
         raise ModelError(
@@ -99,14 +100,9 @@ def read_attention(engine: "Engine", wanted: Reading, cancelled: Callable[[], bo
     if prompt.positions is not None:
         inputs["position_ids"] = prompt.positions[:, None, computed : query + 1]
     placed = {key: engine.place(value) for key, value in inputs.items()}
-    recorder = _Recorder(
-        frozenset(wanted.layers), engine.place(torch.tensor(span.positions)), cancelled
-    )
-    with (
-        engine.computing(),
-        _recording(engine.model.get_decoder(), recorder),
-        suppress(_PassEndedError),
-    ):
+    columns = engine.place(torch.tensor(positions))
+    recorder = _Recorder(frozenset(wanted.layers), columns, cancelled)
+    with engine.computing(), recorder.on(engine.model.get_decoder()), suppress(_PassEndedError):
         engine.model(**placed, **{engine.cache_name: cache})
     heads = torch.stack([recorder.weights[layer] for layer in wanted.layers]).cpu()
     if not bool(heads.isfinite().all()):
@@ -122,9 +118,9 @@ def read_attention(engine: "Engine", wanted: Reading, cancelled: Callable[[], bo
             own = take_sequence(cache, 0, torch.arange(query + 1))
         engine.prefixes.store(prompt.chain[: query + 1], own, limit)
     return Attention(
-        token_ids=span.token_ids,
-        spans=span.spans,
-        special=span.special,
+        token_ids=token_ids,
+        spans=spans,
+        special=_special(engine.encoder.tokenizer, token_ids),
         layers=wanted.layers,
         weights=heads.mean(dim=1).numpy(),
         heads=heads.numpy() if wanted.heads else None,
@@ -156,11 +152,23 @@ class _Recorder:
     cancelled: Callable[[], bool]
     weights: dict[int, torch.Tensor] = field(default_factory=dict)
 
+    @contextmanager
+    def on(self, decoder: Any) -> Iterator[None]:
+        """Have a language model's layers report to this, in the calling thread."""
+        before = decoder.config._attn_implementation
+        token = _current.set(self)
+        try:
+            decoder.config._attn_implementation = NAME
+            yield
+        finally:
+            decoder.config._attn_implementation = before
+            _current.reset(token)
+
     def reach(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
-        """Record a layer, or end the pass.
+        """Record a layer (1 for the first), or end the pass.
 
         Args:
-            layer: 1 for the first.
+            layer: Which.
             query: The last position's, shape (heads, head dimension).
             key: Those of all positions, shape (key heads, positions, head dimension); each serves
                 as many heads that follow each other.
@@ -178,19 +186,6 @@ class _Recorder:
 
 
 _current: ContextVar[_Recorder] = ContextVar("recorder")
-
-
-@contextmanager
-def _recording(decoder: Any, recorder: _Recorder) -> Iterator[None]:
-    """Have a language model's layers report to a recorder, in the calling thread."""
-    before = decoder.config._attn_implementation
-    token = _current.set(recorder)
-    try:
-        decoder.config._attn_implementation = NAME
-        yield
-    finally:
-        decoder.config._attn_implementation = before
-        _current.reset(token)
 
 
 def _attend(
@@ -225,18 +220,16 @@ AttentionInterface.register(NAME, _attend)
 AttentionMaskInterface.register(NAME, lambda *_, **__: None)
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenSpan:
-    """A span of the last message's text, in tokens: positions, ids, characters, special or not."""
-
-    positions: tuple[int, ...]
-    token_ids: tuple[int, ...]
-    spans: tuple[Span, ...]
-    special: tuple[bool, ...]
+def _special(tokenizer: Any, tokens: Sequence[int]) -> tuple[bool, ...]:
+    added = tokenizer.added_tokens_decoder.items()
+    special = {*tokenizer.all_special_ids, *(token for token, one in added if one.special)}
+    return tuple(token in special for token in tokens)
 
 
-def _find_span(encoder: Encoder, wanted: Reading, prompt: Prompt) -> _TokenSpan:
-    """Find a span among the tokens of a prompt.
+def _find_span(
+    encoder: Encoder, wanted: Reading, prompt: Prompt
+) -> tuple[tuple[int, ...], tuple[Span, ...]]:
+    """Return the positions of a span's tokens in a prompt, and each one's characters of the span.
 
     What stands behind the last image is tokenized once more, with the place of each token in the
     text; it has to be the end of the prompt, token for token.
@@ -271,14 +264,7 @@ def _find_span(encoder: Encoder, wanted: Reading, prompt: Prompt) -> _TokenSpan:
             "reasoning."
         )
     found = _token_spans(encoded["offset_mapping"], (first - tail, last - tail))
-    added = tokenizer.added_tokens_decoder.items()
-    special = {*tokenizer.all_special_ids, *(token for token, one in added if one.special)}
-    return _TokenSpan(
-        positions=tuple(offset + at for at, _ in found),
-        token_ids=tuple(ids[at] for at, _ in found),
-        spans=tuple(own for _, own in found),
-        special=tuple(ids[at] in special for at, _ in found),
-    )
+    return tuple(offset + at for at, _ in found), tuple(own for _, own in found)
 
 
 def _token_spans(offsets: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
@@ -326,18 +312,17 @@ def _place_in_prompt(
 
 
 def _marked(turn: Turn, span: Span, mark: str) -> Turn:
-    start, end = span
+    """Return a turn with a mark before and behind a span of its text."""
     parts, done = [], 0
     for part in turn["content"]:
-        if part["type"] != "text":
-            parts.append(part)
-            continue
-        text = part["text"]
-        low, high = start - done, end - done
-        done += len(text)
-        if 0 < high <= len(text):
-            text = text[:high] + mark + text[high:]
-        if 0 <= low < len(part["text"]):
-            text = text[:low] + mark + text[low:]
-        parts.append({**part, "text": text})
+        if part["type"] == "text":
+            text = part["text"]
+            low, high = (at - done for at in span)
+            done += len(text)
+            if 0 < high <= len(text):
+                text = text[:high] + mark + text[high:]
+            if 0 <= low < len(part["text"]):
+                text = text[:low] + mark + text[low:]
+            part = {**part, "text": text}  # noqa: PLW2901
+        parts.append(part)
     return {**turn, "content": parts}

@@ -14,10 +14,14 @@ from ..capabilities import AttentionOptions
 from ..chat_format import chat_turns
 from ..completion import Chunk, Completion, Settings
 from ..errors import ModelError
-from ..local_chat import LocalCall, LocalChat, check_timeout, start_in_thread
-from ..weights import model_weights
-from .load_errors import ModelSpec
-from .loading import check_draft_files, count_layers, get_engine, is_loaded, release_engine
+from ..local_chat import LocalCall, LocalChat, check_timeout, model_weights, start_in_thread
+from .loading import (
+    ModelSpec,
+    check_draft_files,
+    count_layers,
+    get_engine,
+    release_engine,
+)
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -83,11 +87,6 @@ class ChatTransformers(LocalChat):
         """
         self._engine()
         return self
-
-    @property
-    def loaded(self) -> bool:
-        """Whether the weights are in memory."""
-        return is_loaded(self._spec())
 
     def unload(self) -> None:
         """Release the weights, for all instances that share them; the next call loads them."""

@@ -8,6 +8,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from transformers.utils import logging as transformers_logging
 
 from ...configs.files import existing_folder
 from ..errors import ModelError
-from .load_errors import ModelSpec, explain_load_error, one_line
+from .loading import ModelSpec, explain_load_error, one_line
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -36,10 +37,6 @@ _SMALL_FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken"]
 _WEIGHTS = ["*.safetensors"]
 # Second copies of the weights in other formats.
 _IGNORED = ["original/*", "consolidated*", "onnx/*"]
-
-# transformers leaves them untyped.
-_writing_models: Any = AutoModelForImageTextToText
-_headless_models: Any = AutoModel
 
 SINGLE_THREAD_PARAMETERS = 50_000_000
 """Models with fewer parameters compute on one CPU thread: more would mostly wait for each other."""
@@ -54,6 +51,8 @@ _JSON_FILES = (
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model", "*.tiktoken", "tekken.json")
 
 # transformers leaves these untyped.
+_writing_models: Any = AutoModelForImageTextToText
+_headless_models: Any = AutoModel
 _processors: Any = AutoProcessor
 _tokenizers: Any = AutoTokenizer
 
@@ -126,27 +125,17 @@ class Checkpoint:
 
 
 def read_config(spec: ModelSpec) -> Any:
-    """Return a checkpoint's config, as transformers reads it; of hub models, the small files only.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: Anything else, in one sentence.
-    """
+    """Return a checkpoint's config, as transformers reads it; raises as `load_checkpoint` does."""
     with _explained(spec):
         folder = _find_files(spec, _SMALL_FILES)
-        check_json_files(folder, spec.model)
+        _check_json_files(folder, spec.model)
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
 
 
 def read_processor(spec: ModelSpec) -> Any:
-    """Return a checkpoint's processor without its weights; of hub models, the small files only.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: Anything else, in one sentence.
-    """
+    """Return a checkpoint's processor without its weights; raises as `load_checkpoint` does."""
     with _explained(spec), _quiet():
-        return load_processor(_find_files(spec, _SMALL_FILES), spec.model)
+        return _load_processor(_find_files(spec, _SMALL_FILES), spec.model)
 
 
 def load_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -173,7 +162,7 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
             _check_memory(spec, models, config, dtype, device)
         folder = _find_files(spec, [*_SMALL_FILES, *_WEIGHTS])
         with loading_gate.loading(), _quiet():
-            processor = load_processor(folder, spec.model)
+            processor = _load_processor(folder, spec.model)
             model, report = models.from_pretrained(
                 folder,
                 config=config,
@@ -287,16 +276,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def check_json_files(folder: Path, name: str) -> None:
-    """Check that the JSON files of a checkpoint hold JSON objects.
-
-    Args:
-        folder: The checkpoint.
-        name: What it is called in error messages.
-
-    Raises:
-        ModelError: One does not; the message names it.
-    """
+def _check_json_files(folder: Path, name: str) -> None:
+    """Refuse a checkpoint of which a JSON file holds no JSON object; the message names it."""
     for file in _JSON_FILES:
         path = folder / file
         if not path.is_file():
@@ -315,17 +296,8 @@ def check_json_files(folder: Path, name: str) -> None:
             )
 
 
-def load_processor(folder: Path, name: str) -> Any:
-    """Load a checkpoint's processor, with a tokenizer and a chat template in it.
-
-    Args:
-        folder: The checkpoint.
-        name: What it is called in error messages.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: Files are missing or damaged.
-    """
+def _load_processor(folder: Path, name: str) -> Any:
+    """Load a checkpoint's processor, with a tokenizer and a chat template in it."""
     if not any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
         raise ModelError(
             f"The checkpoint {name!r} has no tokenizer (tokenizer.json); get the whole checkpoint."
@@ -351,12 +323,11 @@ def load_processor(folder: Path, name: str) -> Any:
 
 def _blame(folder: Path, name: str, error: Exception) -> ModelError:
     """Tell a broken tokenizer from a broken processor by loading the tokenizer alone."""
+    part, files = "processor", "processor_config.json or preprocessor_config.json"
     try:
         _tokenizers.from_pretrained(folder, trust_remote_code=False)
-        part, files = "processor", "processor_config.json or preprocessor_config.json"
     except Exception as tokenizer_error:  # noqa: BLE001  any of the errors described above
-        part, files = "tokenizer", "tokenizer.json or tokenizer_config.json"
-        error = tokenizer_error
+        part, files, error = "tokenizer", "tokenizer.json or tokenizer_config.json", tokenizer_error
     # An OSError is a file that is not there, and its text three lines of advice about the hub.
     reason = "" if isinstance(error, OSError) else f" ({' '.join(str(error).split())[:200]})"
     return ModelError(
@@ -419,14 +390,8 @@ def limit_threads(count: int) -> None:
     """
     if torch.get_num_threads() == count:
         return
-    with _changing_threads:
-        before: list[int] = []
-        for work in (
-            lambda: before.append(torch.get_num_threads()),
-            lambda: torch.set_num_threads(before[0]),
-        ):
-            if before:
-                torch.set_num_threads(count)
-            thread = threading.Thread(target=work)
-            thread.start()
-            thread.join()
+    with _changing_threads, ThreadPoolExecutor(1) as other:
+        # A thread that has not set its own has the number of new ones.
+        before = other.submit(torch.get_num_threads).result()
+        torch.set_num_threads(count)
+        other.submit(torch.set_num_threads, before).result()

@@ -24,9 +24,9 @@ from ..errors import ModelError
 from ..images import DecodedImage
 from .checkpoint import Checkpoint, limit_threads, loading_gate
 from .grammar import Grammar
-from .load_errors import explain_failure, is_out_of_memory
+from .loading import explain_failure, is_out_of_memory
 from .prefix_cache import KVCache, PrefixCache, merge_caches, new_cache, take_sequence
-from .prompt import Encoder, Prompt, image_inputs
+from .prompt import Encoder, image_inputs
 
 JOIN_EVERY = 4
 """Tokens that a running batch decodes before waiting requests join, so that a stream of short
@@ -42,7 +42,7 @@ _generation_config: Any = GenerationConfig
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A function to run in the engine's thread; it is told how to see whether anybody waits."""
+    """A function to run in the engine's thread; it gets one that says whether nobody waits."""
 
     function: Callable[[Callable[[], bool]], Any]
     future: Future[Any] = field(default_factory=Future)
@@ -82,20 +82,19 @@ class Request:
     computed: int = 0
     cached: int = 0
 
-    def begin(
-        self, prompt: Prompt, decode: Callable[[Sequence[int]], str], grammar: "Grammar | None"
-    ) -> None:
-        """Take the encoded prompt, and what holds the output to a schema."""
-        self.prompt = prompt
+    def begin(self, encoder: Encoder) -> None:
+        """Encode the prompt, and make what the output needs."""
+        self.prompt = prompt = encoder.encode(self.turns, self.images)
         self.tokens = list(prompt.tokens)
         self.limit = min(self.settings.max_tokens, prompt.capacity)
         self.drafted = Drafted() if self.draft else None
-        self.generator: torch.Generator | None = None
-        self.grammar = grammar
-        self._drawn_from: torch.Tensor | None = None
-        self._decode = decode
-        self._stream = TextStream(decode, self.settings.stop)
+        schema = None if self.draft else self.settings.schema
+        self.grammar = Grammar(encoder.tokenizer, schema) if schema else None
+        self._decode = encoder.decode
+        self._stream = TextStream(encoder.decode, self.settings.stop)
         self._logprobs: list[dict[str, Any]] = []
+        self._drawn_from: torch.Tensor | None = None
+        self.generator: torch.Generator | None = None
         if self.settings.temperature > 0:
             seed = self.settings.seed
             self.generator = torch.Generator()
@@ -103,7 +102,7 @@ class Request:
 
     @property
     def done(self) -> bool:
-        """Whether nothing more will be generated: finished, failed or cancelled."""
+        """Whether it finished, failed or was cancelled."""
         return self.future.done()
 
     @property
@@ -185,14 +184,11 @@ class Decoding:
     """One `generate` over a batch: it draws, passes each token on, and stops where others wait.
 
     Only requests that can resume from their KV caches stop for others.
-
-    Attributes:
-        steps: Tokens of each sequence so far.
     """
 
     def __init__(self, engine: "Engine", batch: Sequence[Request], most: int) -> None:
         """Watch over requests in the order of the batch, for at most `most` tokens."""
-        self.steps = 0
+        self.steps = 0  # tokens of each sequence so far
         self._engine = engine
         self._batch = batch
         self._most = most
@@ -298,11 +294,7 @@ class Engine:
         return self.run(lambda _: self.encoder.encode(turns, images).tokens).result()
 
     def run(self, function: Callable[[Callable[[], bool]], _Result]) -> Future[_Result]:
-        """Run a function in the engine's thread, between two tokens.
-
-        Args:
-            function: Is given one that tells whether the returned future was cancelled.
-        """
+        """Run a function in the engine's thread, between two tokens: see `Job`."""
         job = Job(function)
         self.submit(job)
         return job.future
@@ -369,16 +361,11 @@ class Engine:
                 break
             self._begin(work)
         taken: list[Request] = []
-        left: list[Request] = []
-        for one in self._held:
-            if one.done:
-                continue
-            # Nobody joins past one that waits for the others to end.
-            if left or not self._fits([*taken, one], running):
-                left.append(one)
-            else:
-                taken.append(one)
-        self._held = left
+        held = [one for one in self._held if not one.done]
+        # Nobody joins past one that waits for the others to end.
+        while held and self._fits([*taken, held[0]], running):
+            taken.append(held.pop(0))
+        self._held = held
         return taken
 
     def _begin(self, work: Request | Job) -> None:
@@ -391,10 +378,7 @@ class Engine:
                     work.future.set_result(result)
                 return
             with loading_gate.computing():
-                prompt = self.encoder.encode(work.turns, work.images)
-            schema = work.settings.schema
-            grammar = Grammar(self.encoder.tokenizer, schema) if schema and not work.draft else None
-            work.begin(prompt, self.encoder.decode, grammar)
+                work.begin(self.encoder)
             if work.draft is None and work.prompt.chain and work.prefix_cache_bytes != 0:
                 # One token is left to compute, for something has to say what comes next.
                 found = self.prefixes.find(work.prompt, len(work.prompt.tokens) - 1)
@@ -431,12 +415,14 @@ class Engine:
         A batch that fails is tried again one by one, so that only the request at fault fails.
         """
         try:
-            if batch[0].draft is not None:
-                self._speculate(batch[0])
-            elif batch[0].prompt.chain:
+            first = batch[0]
+            if first.draft is not None:
+                self._speculate(first, *first.draft)
+            elif first.prompt.chain:
                 self._generate(batch, most)
-            else:
-                self._generate_alone(batch[0])
+            else:  # its KV caches cannot be cut: it is alone
+                self._decode(batch, first.prompt.inputs, first.remaining)
+                first.finish("length")
             return
         except Exception as error:  # noqa: BLE001  the caller gets it
             if is_out_of_memory(error):
@@ -452,7 +438,7 @@ class Engine:
         inputs, columns, known_width = _lay_out(batch, self.encoder.pad_token)
         cache = new_cache(self.model.config)
         if known_width:
-            cache = merge_caches([one.known for one in batch], known_width, cache)
+            merge_caches([one.known for one in batch], known_width, cache)
         decoding = self._decode(batch, inputs | {self.cache_name: cache}, most)
         width = inputs["input_ids"].shape[1]
         with torch.inference_mode():
@@ -468,11 +454,6 @@ class Engine:
                     one.known = take_sequence(cache, at, own)
                     one.computed = len(one.tokens) - 1
 
-    def _generate_alone(self, one: Request) -> None:
-        """Generate for a model whose KV caches cannot be cut: one request after the other."""
-        self._decode([one], one.prompt.inputs, one.remaining)
-        one.finish("length")
-
     def _decode(self, batch: Sequence[Request], inputs: dict[str, Any], most: int) -> Decoding:
         decoding = Decoding(self, batch, most)
         with self.computing():
@@ -486,13 +467,10 @@ class Engine:
             )
         return decoding
 
-    def _speculate(self, one: Request) -> None:
+    def _speculate(self, one: Request, draft: "Engine", images: Sequence[DecodedImage]) -> None:
         """Generate with a draft; such a request is alone, and its prompt is computed anew."""
         from .speculation import Reader, speculate
 
-        if one.draft is None or one.drafted is None:
-            return
-        draft, images = one.draft
         ends, read = self.encoder.end_tokens, draft.encoder.encode(one.turns, images)
 
         def accept(token: int, scores: torch.Tensor) -> bool:
@@ -501,16 +479,12 @@ class Engine:
 
         with self.computing():
             readers = Reader(self, one.prompt), Reader(draft, read)
-            speculate(*readers, ends, one.limit, accept, one.drafted)
+            speculate(*readers, ends, one.limit, accept, one.drafted or Drafted())
         one.finish("length")
 
 
 def check_scores(scores: torch.Tensor) -> None:
-    """Refuse scores that are no numbers.
-
-    Raises:
-        ModelError: With what to do.
-    """
+    """Raise `ModelError` for scores that are no numbers."""
     if bool(torch.isnan(scores).any()):
         raise ModelError(
             "The model's output is not a number; its dtype is too small for it, so use bfloat16 or "

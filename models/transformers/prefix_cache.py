@@ -30,6 +30,9 @@ class PrefixCache:
     """Find the longest common prefix with earlier prompts; evict the least recently used.
 
     Used by an engine's own thread alone, so it has no lock.
+
+    Attributes:
+        nbytes: Memory that the KV caches take, and the index that finds them.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -38,7 +41,7 @@ class PrefixCache:
         self.default_bytes = _BYTES_IF_UNKNOWN if free is None else free // _SHARE_OF_MEMORY
         self._entries: OrderedDict[tuple[int, ...], KVCache] = OrderedDict()
         self._by_prefix: dict[int, tuple[int, ...]] = {}
-        self._bytes = 0
+        self.nbytes = 0
 
     def find(self, prompt: Any, end: int) -> tuple[KVCache, int] | None:
         """Return the KV cache of a prompt's longest known beginning.
@@ -62,22 +65,19 @@ class PrefixCache:
         return tuple((keys[cut], values[cut]) for keys, values in layers), computed
 
     def store(self, chain: tuple[int, ...], known: KVCache, limit: int | None) -> None:
-        """Keep a prompt's KV cache, and evict old ones until all fit.
+        """Keep the KV cache of all of a prompt's tokens, and evict old ones until all fit.
 
-        Args:
-            chain: The prompt's `chain`.
-            known: KV cache of all its tokens, which is nobody else's.
-            limit: Bytes that all may take, the index included; None for the default.
+        `limit` are the bytes that all may take, the index included; None for the default.
         """
         limit = self.default_bytes if limit is None else limit
         size = _size(chain, known)
         if size <= limit and len(chain) >= SHORTEST and chain[-1] not in self._by_prefix:
             self._entries[chain] = known
             self._by_prefix |= dict.fromkeys(chain, chain)
-            self._bytes += size
-        while self._bytes > limit:
+            self.nbytes += size
+        while self.nbytes > limit:
             oldest, evicted = self._entries.popitem(last=False)
-            self._bytes -= _size(oldest, evicted)
+            self.nbytes -= _size(oldest, evicted)
             for number in oldest:
                 if self._by_prefix.get(number) is oldest:
                     del self._by_prefix[number]
@@ -86,12 +86,7 @@ class PrefixCache:
         """Evict everything."""
         self._entries.clear()
         self._by_prefix.clear()
-        self._bytes = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that the KV caches take, and the index that finds them."""
-        return self._bytes
+        self.nbytes = 0
 
 
 def _size(chain: Sequence[int], known: KVCache) -> int:
@@ -113,13 +108,7 @@ def new_cache(config: Any) -> DynamicCache:
 
 
 def take_sequence(cache: DynamicCache, at: int, columns: torch.Tensor) -> KVCache:
-    """Copy one sequence out of a batch.
-
-    Args:
-        cache: The batch.
-        at: Which sequence.
-        columns: Indices of its tokens in the batch, in order.
-    """
+    """Copy the tokens in some columns of a batch's sequence `at`, in this order."""
     layers: Any = cache.layers
     columns = columns.to(layers[0].keys.device)
     return tuple(
@@ -128,31 +117,19 @@ def take_sequence(cache: DynamicCache, at: int, columns: torch.Tensor) -> KVCach
     )
 
 
-def merge_caches(
-    sequences: Sequence[KVCache | None], width: int, cache: DynamicCache
-) -> DynamicCache:
-    """Fill an empty cache with sequences of different lengths, padded on the left.
-
-    Args:
-        sequences: KV cache of each, None for one without any.
-        width: Tokens of the longest one.
-        cache: What to fill.
-    """
+def merge_caches(sequences: Sequence[KVCache | None], width: int, cache: DynamicCache) -> None:
+    """Fill an empty cache with sequences, padded on the left to the longest one's `width`."""
     some = next(one for one in sequences if one is not None)
     for index, layer in enumerate(some):
-        keys, values = (_merged(sequences, index, part, width, layer[part]) for part in (0, 1))
-        cache.update(keys, values, index)
-    return cache
-
-
-def _merged(
-    sequences: Sequence[KVCache | None], layer: int, part: int, width: int, like: torch.Tensor
-) -> torch.Tensor:
-    if len(sequences) == 1:
-        return like[None]
-    heads, _, dimension = like.shape
-    merged = like.new_zeros(len(sequences), heads, width, dimension)
-    for at, one in enumerate(sequences):
-        if one is not None:
-            merged[at, :, width - one[layer][part].shape[1] :] = one[layer][part]
-    return merged
+        merged: list[torch.Tensor] = []
+        for part, like in enumerate(layer):
+            if len(sequences) == 1:
+                merged.append(like[None])
+                continue
+            heads, _, dimension = like.shape
+            whole = like.new_zeros(len(sequences), heads, width, dimension)
+            for at, one in enumerate(sequences):
+                if one is not None:
+                    whole[at, :, width - one[index][part].shape[1] :] = one[index][part]
+            merged.append(whole)
+        cache.update(merged[0], merged[1], index)

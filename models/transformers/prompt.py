@@ -20,7 +20,7 @@ from ..chat_format import MARK, Turn, prompt_text, tokenize
 from ..errors import ContextLengthError, ModelError
 from ..images import DecodedImage
 from .checkpoint import Checkpoint
-from .load_errors import one_line
+from .loading import one_line
 from .prefix_cache import has_plain_cache
 
 Inputs = dict[str, torch.Tensor]
@@ -84,6 +84,11 @@ def image_inputs(images: Iterable[PromptImage]) -> Inputs:
     return {key: torch.cat([part[key] for part in parts]) for key in (parts[0] if parts else ())}
 
 
+def can_reuse(config: Any) -> bool:
+    """Tell whether a model's KV caches can be cut at a token and taken up again."""
+    return config.model_type in REUSING and has_plain_cache(config)
+
+
 class Encoder:
     """A checkpoint's processor at work; locked, because tokenizers fail when threads share them."""
 
@@ -100,7 +105,7 @@ class Encoder:
         self.marker: str | None = getattr(processor, "image_token", None)
         text = config.get_text_config()
         self._context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
-        self.reuses = config.model_type in REUSING and has_plain_cache(config)
+        self.reuses = can_reuse(config)
         self._rope_index = getattr(checkpoint.model.base_model, "get_rope_index", None)
         # A model that was loaded for its attention has no generation config.
         own = getattr(getattr(checkpoint.model, "generation_config", None), "eos_token_id", None)
@@ -111,10 +116,6 @@ class Encoder:
 
     def encode(self, turns: Sequence[Turn], images: Sequence[DecodedImage]) -> Prompt:
         """Render the chat template, tokenize, and preprocess the images.
-
-        Args:
-            turns: The conversation.
-            images: Its images.
 
         Raises:
             ContextLengthError: The prompt is longer than the model's context.
@@ -170,11 +171,8 @@ class Encoder:
     def _positions(self, inputs: Inputs) -> torch.Tensor | None:
         if self._rope_index is None:
             return None
-        positions, _ = self._rope_index(
-            input_ids=inputs["input_ids"],
-            mm_token_type_ids=inputs["mm_token_type_ids"],
-            image_grid_thw=inputs.get("image_grid_thw"),
-        )
+        names = ("input_ids", "mm_token_type_ids", "image_grid_thw")
+        positions, _ = self._rope_index(**{name: inputs.get(name) for name in names})
         through = torch.arange(inputs["input_ids"].shape[1])[None]
         return torch.cat([through, positions[:, 0]])
 
@@ -195,13 +193,14 @@ class Encoder:
         total = sum(shares)
         if any(share * pixels.shape[0] % total for share in shares):
             return None
-        parts = [share * pixels.shape[0] // total for share in shares]
-        images = []
-        for at, (end, part, run) in enumerate(zip(accumulate(parts), parts, runs, strict=True)):
-            own = {"pixel_values": pixels[end - part : end]}
+        ends = accumulate(share * pixels.shape[0] // total for share in shares)
+        images, begin = [], 0
+        for at, (end, run) in enumerate(zip(ends, runs, strict=True)):
+            own = {"pixel_values": pixels[begin:end]}
             if grid is not None:
                 own["image_grid_thw"] = grid[at : at + 1]
             images.append(PromptImage(*run, own))
+            begin = end
         return tuple(images)
 
     def _check_images(self, tokens: Sequence[int], images: int) -> None:
@@ -259,10 +258,10 @@ class _SharedPreprocessing:
         return getattr(self._processor, name)
 
     def __call__(self, images: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.digests is None:
-            return self._processor(images, *args, **kwargs)
-        options = (self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
         make = partial(self._processor, images, *args, **kwargs)
+        if self.digests is None:
+            return make()
+        options = (self._settings, repr(args), repr(sorted(kwargs.items(), key=str)))
         made = _preprocessed(make, self.digests, options)
         # Processors take keys out of what they get.
         return made.__class__(data=dict(made))
@@ -303,9 +302,6 @@ def _content_chain(
 
 def _runs(tokens: Sequence[int], image_token: int) -> list[tuple[int, int]]:
     """Return where each run of image tokens begins and ends."""
-    runs: list[tuple[int, int]] = []
-    for shown, run in groupby(range(len(tokens)), lambda at: tokens[at] == image_token):
-        if shown:
-            start, *rest = run
-            runs.append((start, start + 1 + len(rest)))
-    return runs
+    groups = groupby(range(len(tokens)), lambda at: tokens[at] == image_token)
+    runs = [list(run) for shown, run in groups if shown]
+    return [(run[0], run[-1] + 1) for run in runs]

@@ -13,9 +13,9 @@ import torch
 from ..completion import Drafted
 from ..errors import ModelError
 from .checkpoint import read_config, read_processor
-from .load_errors import ModelSpec
-from .prefix_cache import has_plain_cache, new_cache
-from .prompt import REUSING, Prompt
+from .loading import ModelSpec
+from .prefix_cache import new_cache
+from .prompt import REUSING, Prompt, can_reuse
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -126,26 +126,17 @@ def speculate(
 
 
 def check_draft_files(target: ModelSpec, draft: ModelSpec) -> None:
-    """Refuse a draft by what is known without the weights: model types and tokenizers.
-
-    Raises:
-        ImportError: A package is missing.
-        ModelError: It cannot draft, or one of the two checkpoints cannot be read.
-    """
-    sides = []
-    for spec in (target, draft):
-        config = read_config(spec)
-        crops = config.model_type in REUSING and has_plain_cache(config)
-        sides.append((spec.model, crops, read_processor(spec).tokenizer))
-    _check(*sides)
+    """Raise `ModelError` for a draft by what is known without weights: types and tokenizers."""
+    _check(
+        *(
+            (spec.model, can_reuse(read_config(spec)), read_processor(spec).tokenizer)
+            for spec in (target, draft)
+        )
+    )
 
 
 def check_engines(target: "Engine", draft: "Engine") -> None:
-    """Refuse a loaded model that cannot draft for another one.
-
-    Raises:
-        ModelError: One of them cannot crop its KV cache, or their tokenizers differ.
-    """
+    """Raise `ModelError` for a loaded model that cannot draft for another one."""
     _check(*((one.name, one.encoder.reuses, one.encoder.tokenizer) for one in (target, draft)))
 
 

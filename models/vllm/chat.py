@@ -9,8 +9,7 @@ from pydantic import Field
 
 from ..chat_format import chat_turns
 from ..completion import Chunk, Completion, Settings
-from ..local_chat import LocalCall, LocalChat
-from ..weights import model_weights
+from ..local_chat import LocalCall, LocalChat, model_weights
 from .engine import get_engine, release_engine, running_engine
 from .engine_args import EngineSpec, options_json
 
@@ -61,11 +60,6 @@ class ChatVLLM(LocalChat):
         """
         self._engine()
         return self
-
-    @property
-    def loaded(self) -> bool:
-        """Whether the engine runs."""
-        return running_engine(self._spec()) is not None
 
     def unload(self) -> None:
         """End the engine, for all instances that share it; the next call starts it again."""

@@ -155,20 +155,12 @@ class Engine:
     ) -> Future[Completion]:
         """Generate. Returns immediately; cancelling the future aborts the request.
 
-        Args:
-            turns: The conversation.
-            images: Its images, in order.
-            settings: How to generate.
-            on_chunk: Called for every chunk of output, in the engine's thread.
+        `on_chunk` is called for every chunk of output, in the engine's thread.
         """
         return self.run(lambda llm: self._generate(llm, turns, images, settings, on_chunk))
 
     def run(self, work: Callable[[Any], Coroutine[Any, Any, _Result]]) -> Future[_Result]:
-        """Call vLLM's own engine, in its loop; for what `submit` has no setting.
-
-        Args:
-            work: Takes the `AsyncLLM` and returns a coroutine. What vLLM raises in it is explained.
-        """
+        """Run what `work` makes of the `AsyncLLM`, in its loop; what vLLM raises is explained."""
         with self._lock:
             if self._closed:
                 raise self._unloaded()

@@ -104,14 +104,9 @@ def options_json(options: Mapping[str, Any]) -> str:
 
 
 def check_engine(spec: EngineSpec, name: str) -> None:
-    """Check that vLLM can be imported, and that options, device and folder are there.
+    """Raise `ModelError` if vLLM cannot be imported, or options, device or folder are not there.
 
-    Args:
-        spec: How the engine is to be started.
-        name: The model's name, as people know it.
-
-    Raises:
-        ModelError: Something is not.
+    `name` is the model's name, as people know it.
     """
     folder = existing_folder(spec.model)
     if not ((folder / "config.json").is_file() if folder else _HUB_NAME.fullmatch(spec.model)):

@@ -130,12 +130,7 @@ class ServerGroup:
     """
 
     def __init__(self, log_folder: Path, environ: Mapping[str, str]) -> None:
-        """Make a group without servers.
-
-        Args:
-            log_folder: Existing folder for the servers' logs, `ROLE.log`.
-            environ: Environment variables that the servers start from.
-        """
+        """Make a group without servers; those to come log to `ROLE.log` in a folder that exists."""
         self._log_folder = log_folder
         self._environ = environ
         self._servers: dict[str, _Server] = {}
@@ -191,11 +186,7 @@ class ServerGroup:
         return False
 
     def check(self) -> None:
-        """Raise an error if a server has ended.
-
-        Raises:
-            ModelError: One has ended. A note shows the last lines of its log.
-        """
+        """Raise `ModelError` if a server has ended; a note shows the last lines of its log."""
         for role, (spec, process, log) in self._servers.items():
             if (code := process.poll()) is None:
                 continue
@@ -206,21 +197,13 @@ class ServerGroup:
             raise with_log(ModelError(sentence), log)
 
     def watch(self, stopped: Callable[[], bool]) -> None:
-        """Wait until `stopped` returns True.
-
-        Raises:
-            ModelError: A server has ended before.
-        """
+        """Wait until `stopped` returns True; raise `ModelError` if a server ends before."""
         while not stopped():
             self.check()
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def end(self, *, patient: Callable[[], bool]) -> None:
-        """End all servers and all of their processes, if need be by force.
-
-        Args:
-            patient: Whether to continue to wait for an orderly end.
-        """
+        """End all servers and their processes, by force once `patient` returns False."""
         processes = [server.process for server in self._servers.values()]
         for process in processes:
             process.terminate()
@@ -235,14 +218,10 @@ class ServerGroup:
 
 
 def check_port(host: str, port: int) -> None:
-    """Check that a port is free, by listening on it for a moment.
+    """Check that a port is free, by listening on it for a moment (an empty host: on all).
 
     vLLM shares its ports, so two servers of one user can have the same and get half of the calls
     each, without an error.
-
-    Args:
-        host: Address to listen on; an empty one for all.
-        port: The port.
 
     Raises:
         PortError: There is no such address, or the port is in use.

@@ -102,12 +102,6 @@ def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path):
         assert str(path) in message
 
 
-def test_merged_keys_may_be_overridden(tmp_path):
-    content = "small: &a {model: x, dtype: float16}\nlarge: &b {<<: *a, model: y}\nprompts: demo\n"
-    pair = load_pair_config(write(tmp_path, content))
-    assert (pair.large.model, pair.large.dtype) == ("y", "float16")
-
-
 def test_unknown_names_are_refused_with_a_suggestion():
     pairs = [
         ("demoo", "There is no pair 'demoo'; did you mean 'demo'?"),
@@ -133,32 +127,28 @@ def test_unknown_names_are_refused_with_a_suggestion():
             assert sentence in refused(load, name)
 
 
-def test_relative_paths_start_at_the_file(tmp_path):
-    pair = {
-        "prompts": "./prompts.yaml",
-        "small": {"model": "./weights/small"},
-        "large": {"model": "../large"},
-    }
-    (tmp_path / "pairs").mkdir()
-    config = load_pair_config(write(tmp_path / "pairs", pair))
-    assert config.small.model == str(tmp_path / "pairs" / "weights" / "small")
-    assert config.large.model == str(tmp_path / "large")
-    assert config.prompts == str(tmp_path / "pairs" / "prompts.yaml")
-
-
-def test_a_folder_beside_the_file_goes_before_a_hub_name(tmp_path, monkeypatch):
-    """Wherever the program runs."""
-    (tmp_path / "pairs" / "weights" / "small").mkdir(parents=True)
-    (tmp_path / "pairs" / "mine.yaml").touch()
-    (tmp_path / "pairs" / "default").touch()
+def test_relative_paths_and_folders_beside_the_file_start_there(tmp_path, monkeypatch):
+    """Wherever the program runs; a folder beside the file goes before a hub name."""
+    pairs = tmp_path / "pairs"
+    (pairs / "weights" / "small").mkdir(parents=True)
+    (pairs / "mine.yaml").touch()
+    (pairs / "default").touch()
     monkeypatch.chdir(tmp_path)
-    pair = {"prompts": "mine.yaml", "small": {"model": "weights/small"}, "large": {"model": "o/m"}}
-    config = load_pair_config(write(tmp_path / "pairs", pair, "pair.yaml"))
-    assert config.small.model == str(tmp_path / "pairs" / "weights" / "small")
-    assert config.large.model == "o/m"
-    assert config.prompts == str(tmp_path / "pairs" / "mine.yaml")
-    config = load_pair_config(write(tmp_path / "pairs", pair | {"prompts": "default"}, "pair.yaml"))
-    assert config.prompts == "default"
+    cases = [
+        ("./prompts.yaml", pairs / "prompts.yaml"),
+        ("mine.yaml", pairs / "mine.yaml"),
+        ("default", "default"),
+    ]
+    models = [
+        ("./weights/none", "../large", pairs / "weights" / "none", tmp_path / "large"),
+        ("weights/small", "o/m", pairs / "weights" / "small", "o/m"),
+    ]
+    for prompts, texts in cases:
+        for small, large, first, second in models:
+            pair = {"prompts": prompts, "small": {"model": small}, "large": {"model": large}}
+            config = load_pair_config(write(pairs, pair, "pair.yaml"))
+            assert (config.small.model, config.large.model) == (str(first), str(second))
+            assert config.prompts == str(texts)
 
 
 def test_prompts_that_cannot_work_are_refused(tmp_path):
@@ -191,14 +181,6 @@ def test_a_choice_may_look_otherwise(tmp_path):
         assert load_prompts(write(tmp_path, content)).choice == choice
 
 
-def test_a_model_may_have_a_backend_of_its_own(tmp_path):
-    large = {"model": "org/large", "backend": "server", "base_url": "http://gpu-host:8000/v1/"}
-    pair = load_pair_config(write(tmp_path, PAIR | {"large": large}))
-    assert pair.backend_of("small") == "transformers"
-    assert pair.backend_of("large") == "server"
-    assert pair.large.base_url == "http://gpu-host:8000/v1"
-
-
 def test_models_on_one_gpu_share_its_memory_whatever_it_is_called(tmp_path):
     def content(small, large):
         devices = {"small": small, "large": large}
@@ -215,19 +197,14 @@ def test_models_on_one_gpu_share_its_memory_whatever_it_is_called(tmp_path):
         assert load_pair_config(content(small, large)).large.device == large
 
 
-def test_sparse_transfer_has_keys_of_its_own(tmp_path):
+def test_sparse_transfer_and_its_selector_have_keys_of_their_own(tmp_path):
     pair = load_pair_config(write(tmp_path, PAIR))
-    assert pair.sparse == SparseTransfer()
-    assert pair.selector is None
+    assert (pair.sparse, pair.selector) == (SparseTransfer(), None)
     sparse = {"layer": 22, "share": 0.5, "query": -3, "keep": "last"}
     pair = load_pair_config(write(tmp_path, PAIR | {"sparse": sparse, "selector": "small"}))
-    assert pair.sparse == SparseTransfer(**sparse)
-    assert pair.selector == "small"
-
-
-def test_a_selector_is_a_model_and_its_folder_lies_beside_the_file(tmp_path):
+    assert (pair.sparse, pair.selector) == (SparseTransfer(**sparse), "small")
     (tmp_path / "copies" / "large").mkdir(parents=True)
-    for name in ("./copies/large", "copies/large"):
+    for name in ("./copies/large", "copies/large"):  # beside the file
         content = {"backend": "vllm", "selector": {"model": name, "dtype": "bfloat16"}}
         selector = load_pair_config(write(tmp_path, PAIR | content)).selector
         assert selector.model == str(tmp_path / "copies" / "large")
@@ -242,22 +219,28 @@ def test_the_selector_that_a_pair_of_the_package_proposes_can_be_used(tmp_path):
     assert pair.selector.model == pair.large.model
 
 
-def test_one_word_changes_the_backend(tmp_path):
-    large = {"model": "org/large", "memory": 0.5, "base_url": "http://gpu-host:8000/v1"}
+def test_merged_keys_may_be_overridden(tmp_path):
+    content = "small: &a {model: x, dtype: float16}\nlarge: &b {<<: *a, model: y}\nprompts: demo\n"
+    pair = load_pair_config(write(tmp_path, content))
+    assert (pair.large.model, pair.large.dtype) == ("y", "float16")
+
+
+def test_one_word_changes_the_backend_of_a_pair_or_a_model(tmp_path):
+    large = {"model": "org/large", "memory": 0.5, "base_url": "http://gpu-host:8000/v1/"}
     small = {"model": "org/small", "attention": "eager", "base_url": "http://gpu-host:8001/v1"}
     for backend in ("transformers", "vllm", "server"):
         content = {"backend": backend, "small": small, "large": large}
         pair = load_pair_config(write(tmp_path, content))
         assert pair.backend == backend
-        assert pair.memory_of("small") == 0.3
-        assert pair.memory_of("large") == 0.5
+        assert (pair.memory_of("small"), pair.memory_of("large")) == (0.3, 0.5)
+    pair = load_pair_config(write(tmp_path, PAIR | {"large": large | {"backend": "server"}}))
+    assert (pair.backend_of("small"), pair.backend_of("large")) == ("transformers", "server")
 
 
-def with_address(tmp_path, address):
-    return write(tmp_path, PAIR | {"large": {"model": "x", "base_url": address}})
+def test_an_address_that_cannot_be_one_is_refused_and_others_get_one_form(tmp_path):
+    def with_address(address):
+        return write(tmp_path, PAIR | {"large": {"model": "x", "base_url": address}})
 
-
-def test_an_address_that_cannot_be_one_is_refused(tmp_path):
     no_url, port = "must be an http(s) URL", "a port from 1 to 65535"
     addresses = {
         "nonsense": no_url,
@@ -275,21 +258,18 @@ def test_an_address_that_cannot_be_one_is_refused(tmp_path):
         "http://h/v1#x": "no query and no fragment",
     }
     for address, sentence in addresses.items():
-        message = refused(load_pair_config, with_address(tmp_path, address))
+        message = refused(load_pair_config, with_address(address))
         assert "'large.base_url'" in message
         assert sentence in message
-
-
-def test_an_address_is_kept_in_one_form(tmp_path):
-    addresses = {
+    forms = {
         " http://h:8000/v1 ": "http://h:8000/v1",
         "http://h/v1//": "http://h/v1",
         "HTTPS://h/v1": "https://h/v1",
         "http://[::1]:8000/v1": "http://[::1]:8000/v1",
         "http://[::1]/v1": "http://[::1]/v1",
     }
-    for address, same in addresses.items():
-        assert load_pair_config(with_address(tmp_path, address)).large.base_url == same
+    for address, same in forms.items():
+        assert load_pair_config(with_address(address)).large.base_url == same
 
 
 def test_a_secret_in_the_wrong_place_is_not_repeated(tmp_path):

@@ -40,19 +40,10 @@ def test_where_there_is_no_room_the_old_file_stays(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def bad_folders(tmp_path: Path) -> list[Path]:
+@pytest.mark.parametrize("name", ["file", "file/below", "/proc/x/y", "long" * 100])
+def test_a_folder_that_cannot_be_is_said(tmp_path, name):
     (tmp_path / "file").write_text("")
-    return [
-        tmp_path / "file",
-        tmp_path / "file" / "below",
-        Path("/proc/x/y"),
-        tmp_path / ("long" * 100),
-    ]
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_a_folder_that_cannot_be_is_said(tmp_path, number):
-    folder = bad_folders(tmp_path)[number]
+    folder = tmp_path / name
     with pytest.raises(ConfigError, match="cannot be written"):
         check_folder(folder)
     with pytest.raises(ConfigError, match="cannot be written"):

@@ -16,8 +16,6 @@ from langgraph_mai import CallCache, ConfigError, MAIContext, create_mai, create
 from langgraph_mai.graph import STRATEGIES
 from langgraph_mai.nodes.call_cache import model_identity
 
-LIMITS = MAIContext(max_tokens_direct=7, max_tokens_reason=8, max_tokens_transfer=9)
-
 
 @pytest.fixture
 def image(tmp_path):
@@ -119,13 +117,11 @@ def test_failed_calls_are_made_again(run):
 def test_strategies_share_their_calls_and_give_the_same():
     cache = CallCache()
     small, large = models("transferred")
-    counts = []
     for _ in range(2):
         for name in STRATEGIES:
             graph = create_strategy(name, small, large, prompts=PROMPTS, cache=cache)
             alone = create_strategy(name, *models("transferred"), prompts=PROMPTS)
             assert graph.invoke(QUESTION)["answer"] == alone.invoke(QUESTION)["answer"]
-        counts.append((small.styles, large.styles))
     # Speculation is a call of its own: it tells how many tokens were drafted.
     assert sorted(small.styles) == ["direct", "explain", "reason", "transfer"]
     assert sorted(large.styles) == ["direct", "explain", "reason", "reason", "transfer", "transfer"]
@@ -212,7 +208,7 @@ cache = CallCache(sys.argv[1])
 async def make():
     return {"by": sys.argv[2]}
 async def write():
-    for number in range(300):
+    for number in range(100):
         await cache.acall(f"shared {number}", make)
         await cache.acall(f"{sys.argv[2]} {number}", make)
 asyncio.run(write())
@@ -229,7 +225,7 @@ def test_several_processes_share_a_file_and_a_kill_loses_nothing_done(tmp_path):
     ]
     assert [process.communicate()[0] for process in writers] == [b"done\n"] * 3
     cache = CallCache(path)
-    for number in range(300):
+    for number in range(100):
         assert cache.get(f"shared {number}")["by"] in "012"
         assert all(cache.get(f"{n} {number}") == {"by": str(n)} for n in range(3))
     cache.close()

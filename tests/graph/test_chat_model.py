@@ -32,17 +32,14 @@ def asked(name, question):
     return [HumanMessage([block, {"type": "text", "text": question}])]
 
 
-class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
+class Suite:
+    """What both suites of LangChain are told of it."""
+
     has_tool_calling = False
     has_structured_output = False
-
-    @property
-    def chat_model_class(self):
-        return ChatMAI
-
-    @property
-    def chat_model_params(self):
-        return {"mai": demo(), "model": "mai"}
+    chat_model_class = property(lambda _: ChatMAI)
+    chat_model_params = property(lambda _: {"mai": demo(), "model": "mai"})
+    supports_image_inputs = property(lambda _: True)
 
     @property
     def standard_chat_model_params(self):
@@ -50,63 +47,55 @@ class TestUnit(langchain_tests.unit_tests.ChatModelUnitTests):
         return {"max_tokens": 100, "timeout": 60, "stop": [], "max_retries": 2}
 
 
+class TestUnit(Suite, langchain_tests.unit_tests.ChatModelUnitTests):
+    pass
+
+
 @pytest.mark.usefixtures("local_download")
-class TestIntegration(langchain_tests.integration_tests.ChatModelIntegrationTests):
-    has_tool_calling = False
-    has_structured_output = False
-
-    @property
-    def chat_model_class(self):
-        return ChatMAI
-
-    @property
-    def chat_model_params(self):
-        return {"mai": demo()}
-
-    @property
-    def standard_chat_model_params(self):
-        return {"max_tokens": 100, "timeout": 60, "stop": [], "max_retries": 2}
-
-    @property
-    def supports_image_inputs(self):
-        return True
+class TestIntegration(Suite, langchain_tests.integration_tests.ChatModelIntegrationTests):
+    pass
 
 
-@pytest.mark.parametrize(
-    ("name", "question", "route"),
-    [
-        ("chart", "Which bar is the highest?", "direct"),
-        ("shapes", "How many red shapes are there in the picture?", "reasoned"),
-        ("squares", "How many squares can you see in the picture?", "transferred"),
-    ],
-)
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "batch"])
-def test_it_answers_as_the_graph_does(name, question, route, way):
-    graph = demo()
-    model = ChatMAI(mai=graph)
-    messages = asked(name, question)
+def said(model, messages, way):
+    """What a model answers in one of the ways to call it; the chunks of a stream added up."""
 
     async def gather():
         return [chunk async for chunk in model.astream(messages)]
 
-    if way == "invoke":
-        message = model.invoke(messages)
-    elif way == "ainvoke":
-        message = asyncio.run(model.ainvoke(messages))
-    elif way == "batch":
-        (message,) = model.batch([messages])
-    else:
-        chunks = list(model.stream(messages)) if way == "stream" else asyncio.run(gather())
-        message = chunks[0]
-        for chunk in chunks[1:]:
-            message += chunk
+    ways = {
+        "invoke": lambda: [model.invoke(messages)],
+        "ainvoke": lambda: [asyncio.run(model.ainvoke(messages))],
+        "batch": lambda: model.batch([messages]),
+        "stream": lambda: list(model.stream(messages)),
+        "astream": lambda: asyncio.run(gather()),
+    }
+    first, *others = ways[way]()
+    for chunk in others:
+        first += chunk
+    return first
+
+
+WAYS = ["invoke", "ainvoke", "batch", "stream", "astream"]
+ROUTES = {
+    "direct": ("chart", "Which bar is the highest?"),
+    "reasoned": ("shapes", "How many red shapes are there in the picture?"),
+    "transferred": ("squares", "How many squares can you see in the picture?"),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_it_answers_as_the_graph_does(route):
+    graph = demo()
+    messages = asked(*ROUTES[route])
     expected = graph.invoke({"messages": messages})
-    assert message.text == expected["answer"]
-    metadata = message.response_metadata
-    assert (metadata["route"], metadata["fallback"]) == (route, None)
-    assert [call["text"] for call in metadata["calls"]] == [c["text"] for c in expected["calls"]]
-    written = sum(call["output_tokens"] for call in metadata["calls"])
-    assert message.usage_metadata["output_tokens"] == written
+    for way in WAYS:
+        message = said(ChatMAI(mai=graph), messages, way)
+        assert message.text == expected["answer"], way
+        metadata = message.response_metadata
+        assert (metadata["route"], metadata["fallback"]) == (route, None)
+        assert [one["text"] for one in metadata["calls"]] == [c["text"] for c in expected["calls"]]
+        written = sum(call["output_tokens"] for call in metadata["calls"])
+        assert message.usage_metadata["output_tokens"] == written
 
 
 def scripted(route="transferred", **options):
@@ -136,13 +125,6 @@ def test_limits_that_every_chat_model_has():
     assert message.response_metadata["fallback"] == "large_direct"
 
 
-def test_a_limit_of_a_call_that_is_none_is_refused():
-    *_, graph = scripted()
-    for limit in (0, -1):
-        with pytest.raises(MAIInputError, match="max_tokens"):
-            ChatMAI(mai=graph).invoke("Is it red?", max_tokens=limit)
-
-
 def test_its_run_is_traced_with_the_calls_inside():
     *_, graph = scripted()
     tracer = RunCollectorCallbackHandler()
@@ -164,14 +146,23 @@ def test_the_answer_ends_before_a_stop_string():
     assert model.invoke("Which colours?", stop=[", b", "zzz"]).text == "red"
 
 
-def test_what_it_does_not_know_is_named():
+def test_what_it_cannot_take_is_named():
     *_, graph = scripted()
+    for limit in (0, -1):
+        with pytest.raises(MAIInputError, match="max_tokens"):
+            ChatMAI(mai=graph).invoke("Is it red?", max_tokens=limit)
     with pytest.raises(ValueError, match="does not know 'temperature'"):
         ChatMAI(mai=graph).invoke("Is it red?", temperature=1)
     with pytest.raises(TypeError, match="no setting 'temperature'"):
         ChatMAI(mai=graph, temperature=1)
     with pytest.raises(ValidationError, match="mai"):
         ChatMAI(mai="demo")
+    with pytest.raises(TypeError, match="made without `checkpointer`"):
+        ChatMAI(mai=scripted(checkpointer=InMemorySaver())[2])
+    with pytest.raises(NotImplementedError, match="calls no tools"):
+        ChatMAI(mai=graph).bind_tools([len])
+    with pytest.raises(RuntimeError, match="waits for a person"):
+        ChatMAI(mai=scripted(review=True)[2]).invoke("Is it red?")
 
 
 @pytest.mark.parametrize("subgraphs", [False, True])
@@ -213,21 +204,13 @@ def test_in_a_graph_its_answer_streams_once_and_alone(way, subgraphs):
     assert [message.type for message in kept] == ["human", "ai"]
 
 
-def test_a_graph_with_threads_of_its_own_is_refused():
-    *_, graph = scripted(checkpointer=InMemorySaver())
-    with pytest.raises(TypeError, match="made without `checkpointer`"):
-        ChatMAI(mai=graph)
-
-
-def test_tools_are_refused_in_words():
-    model = ChatMAI(mai=scripted()[2])
-    with pytest.raises(NotImplementedError, match="calls no tools"):
-        model.bind_tools([len])
-
-
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP", "PPM"])
-@pytest.mark.parametrize("form", ["v1", "v0"])
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "batch"])
+@pytest.mark.parametrize(
+    ("kind", "form", "way"),
+    [
+        *((kind, "v1", "invoke") for kind in ("JPEG", "GIF", "WEBP", "TIFF", "BMP", "PPM")),
+        *(("PNG", form, way) for form in ("v1", "v0") for way in WAYS),
+    ],
+)
 def test_a_picture_without_its_type(kind, form, way):
     stream = io.BytesIO()
     Image.new("RGB", (40, 40), "red").save(stream, kind)
@@ -235,20 +218,8 @@ def test_a_picture_without_its_type(kind, form, way):
     held = {"v1": {"base64": data}, "v0": {"source_type": "base64", "data": data}}
     content = [{"type": "image", **held[form]}, {"type": "text", "text": "Is it red?"}]
     small, _, graph = scripted()
-    model = ChatMAI(mai=graph)
     messages = [HumanMessage(content)]
-
-    async def gather():
-        return [chunk async for chunk in model.astream(messages)]
-
-    calls = {
-        "invoke": lambda: model.invoke(messages),
-        "ainvoke": lambda: asyncio.run(model.ainvoke(messages)),
-        "stream": lambda: next(iter(model.stream(messages))),
-        "astream": lambda: asyncio.run(gather())[0],
-        "batch": lambda: model.batch([messages])[0],
-    }
-    assert calls[way]().text == "yes"
+    assert said(ChatMAI(mai=graph), messages, way).text == "yes"
     assert {call["images"] for call in small.calls} == {1}
     assert messages[0].content == content
 
@@ -259,12 +230,6 @@ def test_bytes_that_are_no_picture_are_refused_by_the_graph():
         message = HumanMessage([{"type": "image", "base64": given}, {"type": "text", "text": "?"}])
         with pytest.raises(MAIInputError):
             ChatMAI(mai=scripted()[2]).invoke([message])
-
-
-def test_a_graph_that_waits_for_a_person_is_no_chat_model():
-    *_, graph = scripted(review=True)
-    with pytest.raises(RuntimeError, match="waits for a person"):
-        ChatMAI(mai=graph).invoke("Is it red?")
 
 
 def test_two_graphs_are_not_taken_for_one_by_a_cache():

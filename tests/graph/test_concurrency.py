@@ -88,18 +88,7 @@ def seen(result):
     return result["answer"], result["route"], [call["text"] for call in result["calls"]]
 
 
-def test_one_compiled_graph_serves_many_threads(demo, one_by_one):
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(demo.invoke, QUESTIONS * 3))
-    assert [seen(result) for result in results] == one_by_one * 3
-
-
-async def test_one_compiled_graph_serves_many_tasks_of_a_loop(demo, one_by_one):
-    results = await asyncio.gather(*(demo.ainvoke(question) for question in QUESTIONS * 3))
-    assert [seen(result) for result in results] == one_by_one * 3
-
-
-def test_threads_and_loops_at_once(demo, one_by_one):
+def test_one_compiled_graph_serves_many_threads_and_loops(demo, one_by_one):
     def loop():
         return asyncio.run(gather())
 

@@ -10,7 +10,6 @@ from typing import Any, get_args
 import pytest
 from fakes import PROMPTS, QUESTION, AttentiveModel, models
 from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from pages import ROOT
 from pydantic import BaseModel
@@ -68,23 +67,17 @@ def test_a_timeout_of_one_run():
     assert "no answer within 0.2 s" in result["calls"][1]["error"]
 
 
-def test_a_prompt_set_of_one_run():
+def test_a_prompt_set_and_an_answer_type_of_one_run():
     small, large, graph = made()
     seen = []
     for model in (small, large):
         model.script["transfer"] = lambda prompt: seen.append(prompt) or "yes"
     graph.invoke(QUESTION, context=MAIContext(prompts="demo"))
     assert seen == ["Is it red?\nAnswer directly."] * 2
-
-
-def test_an_answer_type_of_one_run_is_for_inputs_that_name_none():
-    *_, graph = made()
-    context = MAIContext(answer_type="short_text")
-    kinds = [
-        graph.invoke({**QUESTION, **given}, context=context)["calls"][0]["kind"]
-        for given in ({}, {"answer_type": "auto"}, {"answer_type": "yes_no"})
-    ]
-    assert kinds == ["short_text", "short_text", "yes_no"]
+    context = MAIContext(answer_type="short_text")  # for inputs that name none
+    for given, kind in ((None, "short_text"), ("auto", "short_text"), ("yes_no", "yes_no")):
+        asked = QUESTION | ({"answer_type": given} if given else {})
+        assert made()[2].invoke(asked, context=context)["calls"][0]["kind"] == kind
 
 
 def test_a_threshold_of_one_run_is_for_the_rules_of_a_judge_too():
@@ -102,15 +95,16 @@ def test_a_threshold_of_one_run_is_for_the_rules_of_a_judge_too():
     assert judge.styles == ["judge"]
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_takes_them(run, name):
-    small, large = models("transferred", AttentiveModel)
-    context = MAIContext(**LIMITS.model_dump() | {"transfer": "sparse"})
-    result = run(create_strategy(name, small, large, prompts=PROMPTS), QUESTION, context=context)
-    expected = {"direct": 7, "reason": 8, "transfer": 9, "explain": 32}
-    assert limits(small, large).items() <= expected.items()
-    transfers = [call for call in result["calls"] if call["style"] == "transfer"]
-    assert len(selections(result)) == len(transfers)
+def test_every_strategy_takes_them():
+    for name in STRATEGIES:
+        small, large = models("transferred", AttentiveModel)
+        context = MAIContext(**LIMITS.model_dump() | {"transfer": "sparse"})
+        graph = create_strategy(name, small, large, prompts=PROMPTS)
+        result = graph.invoke(QUESTION, context=context)
+        expected = {"direct": 7, "reason": 8, "transfer": 9, "explain": 32}
+        assert limits(small, large).items() <= expected.items()
+        transfers = [call for call in result["calls"] if call["style"] == "transfer"]
+        assert len(selections(result)) == len(transfers)
 
 
 def test_runs_with_other_settings_share_no_cached_call():
@@ -137,34 +131,34 @@ def test_runs_with_other_settings_share_no_cached_call():
         (str.upper, {"transfer": "sparse"}, [("attention", 2, 0.8)]),
     ],
 )  # fmt: skip
-def test_a_run_can_change_the_transfer(run, transfer, context, expected):
+def test_a_run_can_change_the_transfer(transfer, context, expected):
     _, large, graph = made(transfer)
-    assert selections(run(graph, QUESTION, context=MAIContext(**context))) == expected
-    assert selections(run(graph, QUESTION, context=context)) == expected
+    assert selections(graph.invoke(QUESTION, context=MAIContext(**context))) == expected
+    assert selections(graph.invoke(QUESTION, context=context)) == expected
     upper = transfer is str.upper and not context
     assert ("A RED DOT" in large.calls[-1]["prompt"]) == upper
 
 
-def test_a_graph_without_attention_refuses_before_any_call(run):
+def test_a_graph_without_attention_refuses_before_any_call():
     small, large, _ = made()
     blind = models("transferred")[1]
     graph = create_mai(small, blind, prompts=PROMPTS)
     sparse = MAIContext(transfer="sparse")
     with pytest.raises(MAIInputError, match=r"'transfer' cannot be 'sparse' in this graph: .*give"):
-        run(graph, QUESTION, context=sparse)
+        graph.invoke(QUESTION, context=sparse)
     assert small.calls == blind.calls == []
     selected = create_mai(small, blind, prompts=PROMPTS, selector=large)
-    assert len(selections(run(selected, QUESTION, context=sparse))) == 1
+    assert len(selections(selected.invoke(QUESTION, context=sparse))) == 1
 
 
 @pytest.mark.parametrize(
     "context", [{"sparse_layer": 1}, {"transfer": "full", "sparse_share": 0.5}]
 )
 @pytest.mark.parametrize("transfer", ["full", str.upper])
-def test_settings_without_sparse_transfer_are_refused_before_any_call(run, context, transfer):
+def test_settings_without_sparse_transfer_are_refused_before_any_call(context, transfer):
     small, large, graph = made(transfer)
     with pytest.raises(MAIInputError, match=r"The setting 'sparse_\w+' is for sparse transfer"):
-        run(graph, QUESTION, context=MAIContext(**context))
+        graph.invoke(QUESTION, context=MAIContext(**context))
     assert small.calls == large.calls == []
 
 
@@ -176,6 +170,8 @@ def test_a_resumed_run_keeps_its_settings(checkpointer):
     graph.invoke(QUESTION, THREAD, context=context, interrupt_before=["reasoning_transfer"])
     assert selections(graph.invoke(None, THREAD)) == [("attention", 3, 0.8)]
     assert limits(large)["transfer"] == 9
+    kept = graph.get_state(THREAD).values["task"]["settings"]
+    assert kept["max_tokens_reason"] == 2**31 - 1
 
 
 # A parent's context
@@ -225,14 +221,14 @@ def wrapper_of(inner, **own):
 
 
 @pytest.mark.parametrize(("context", "limit"), CONTEXTS, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize("form", ["node", "wrapper"])
-def test_a_parents_context_of_any_kind(context, limit, form):
+def test_a_parents_context_of_any_kind(context, limit):
     """The subgraph gets the parent's own object (langgraph #5700)."""
-    small, _, inner = made()
     schema = None if context is None or isinstance(context, dict) else type(context)
-    graph = under(inner if form == "node" else wrapper_of(inner), context_schema=schema)
-    assert graph.invoke(QUESTION, context=context)["answer"] == "yes"
-    assert limits(small)["direct"] == limit
+    for form in (lambda inner: inner, wrapper_of):
+        small, _, inner = made()
+        graph = under(form(inner), context_schema=schema)
+        assert graph.invoke(QUESTION, context=context)["answer"] == "yes"
+        assert limits(small)["direct"] == limit
 
 
 @pytest.mark.parametrize(
@@ -283,16 +279,17 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
 @pytest.mark.parametrize("form", [dict, MAIContext])
-def test_wrong_settings_are_refused_in_one_sentence(wrong, form):
-    with pytest.raises(MAIInputError) as refused:
-        made()[2].invoke(QUESTION, context=form(**wrong))
-    ((name, value),) = wrong.items()
-    reason = r"must be a number, not true or false" if type(value) is bool else r".+"
-    sentence = rf"The setting '{name}' cannot be used \({reason}\); correct it or leave it out\.?"
-    assert re.match(sentence, str(refused.value))
-    assert "\n" not in str(refused.value)
+def test_wrong_settings_are_refused_in_one_sentence(form):
+    *_, graph = made()
+    for wrong in WRONG:
+        with pytest.raises(MAIInputError) as refused:
+            graph.invoke(QUESTION, context=form(**wrong))
+        ((name, value),) = wrong.items()
+        reason = r"must be a number, not true or false" if type(value) is bool else r".+"
+        sentence = rf"The setting '{name}' cannot be used \({reason}\); correct it or leave it out"
+        assert re.match(sentence, str(refused.value))
+        assert "\n" not in str(refused.value)
 
 
 def test_the_settings_are_described_for_a_form():
@@ -302,15 +299,6 @@ def test_the_settings_are_described_for_a_form():
     assert json.dumps(schema)
     # Fields of a form that nobody filled in come as empty texts.
     assert MAIContext(prompts="", timeout="", answer_type="") == MAIContext()
-
-
-def test_the_highest_limit_can_be_kept_by_a_checkpointer(tmp_path):
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        *_, graph = made(checkpointer=saver)
-        graph.invoke(QUESTION, THREAD, context=MAIContext(max_tokens_reason=2**31 - 1))
-        assert graph.get_state(THREAD).values["task"]["settings"] == {
-            "max_tokens_reason": 2**31 - 1
-        }
 
 
 # What is built on the graph

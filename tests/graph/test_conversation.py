@@ -64,13 +64,13 @@ def colors(blocks):
 
 
 @pytest.mark.parametrize(("messages", "images"), ROADS.values(), ids=ROADS)
-def test_every_road_leads_to_its_images_or_to_an_error(messages, images, run):
+def test_every_road_leads_to_its_images_or_to_an_error(messages, images):
     graph = create_mai(*models("transferred"), prompts=PROMPTS, checkpointer=InMemorySaver())
     if images is None:
         with pytest.raises(MAIInputError, match=NO_IMAGE):
-            run(graph, {"messages": messages}, THREAD)
+            graph.invoke({"messages": messages}, THREAD)
         return
-    result = run(graph, {"messages": messages}, THREAD)
+    result = graph.invoke({"messages": messages}, THREAD)
     assert digests(graph) == colors(images)
     assert graph.get_state(THREAD).values["task"]["question"] == "Is it red?"
     assert {call["images"] for call in result["calls"]} == {len(images)}
@@ -83,13 +83,13 @@ def test_every_road_leads_to_its_images_or_to_an_error(messages, images, run):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_no_strategy_answers_without_an_image_unless_it_may(name, run):
+def test_no_strategy_answers_without_an_image_unless_it_may(name):
     pair = models("transferred")
     with pytest.raises(MAIInputError, match=NO_IMAGE):
-        run(create_strategy(name, *pair, prompts=PROMPTS), {"question": "Is it red?"})
+        create_strategy(name, *pair, prompts=PROMPTS).invoke({"question": "Is it red?"})
     assert pair[0].calls == pair[1].calls == []
     blind = create_strategy(name, *pair, prompts=PROMPTS, require_images=False)
-    result = run(blind, {"question": "Is it red?"})
+    result = blind.invoke({"question": "Is it red?"})
     assert {call["images"] for call in result["calls"]} == {0}
     assert result["messages"][-1].response_metadata["images"] == []
 
@@ -117,26 +117,26 @@ def digests(graph):
     return [image["digest"] for image in graph.get_state(THREAD).values["task"]["images"]]
 
 
-def test_a_question_by_its_key_is_about_the_conversation_too(run):
+def test_a_question_by_its_key_is_about_the_conversation_too():
     graph = create_mai(*models(), prompts=PROMPTS, checkpointer=InMemorySaver())
-    run(graph, {"messages": HISTORY, "question": "Is it red?"}, THREAD)
+    graph.invoke({"messages": HISTORY, "question": "Is it red?"}, THREAD)
     assert digests(graph) == colors([RED])
-    run(graph, {"question": "Is it blue?"}, THREAD)
+    graph.invoke({"question": "Is it blue?"}, THREAD)
     assert digests(graph) == colors([RED])
 
 
-def test_images_of_one_run_never_outlive_it_in_a_thread(run):
+def test_images_of_one_run_never_outlive_it_in_a_thread():
     graph = create_mai(*models(), prompts=PROMPTS, checkpointer=InMemorySaver())
-    result = run(graph, QUESTION, THREAD)
+    result = graph.invoke(QUESTION, THREAD)
     (reference,) = result["messages"][-1].response_metadata["images"]
     assert reference == f"input:{block_image(RED).digest}"
     with pytest.raises(MAIInputError, match=NO_IMAGE):
-        run(graph, {"messages": [ASKED]}, THREAD)
+        graph.invoke({"messages": [ASKED]}, THREAD)
     # In the cascade's own thread, what is given for a run goes before what messages show.
     given = {"messages": [shown(BLUE, text="Is it red?")], "images": [data_uri("green")]}
-    run(graph, given, THREAD)
+    graph.invoke(given, THREAD)
     assert digests(graph) == colors([GREEN])
-    run(graph, {"messages": [ASKED]}, THREAD)
+    graph.invoke({"messages": [ASKED]}, THREAD)
     assert digests(graph) == colors([BLUE])
 
 

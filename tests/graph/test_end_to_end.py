@@ -1,27 +1,31 @@
-"""The same body with every kind of pair: scripted, the demo pair, tiny checkpoints."""
+"""The same body with real models: the demo pair, and tiny checkpoints of two families."""
 
 import asyncio
 import json
 
 import pytest
 import yaml
-from fakes import PROMPTS, AttentiveModel, models
+from fakes import PROMPTS
 from langgraph.checkpoint.memory import InMemorySaver
 from PIL import Image, ImageDraw
 
-from langgraph_mai import MAIError, Pair, SparseTransfer, create_mai, create_strategy, load_pair
+from langgraph_mai import (
+    CallCache,
+    MAIError,
+    SparseTransfer,
+    create_mai,
+    create_strategy,
+    load_pair,
+)
 from langgraph_mai.graph import STRATEGIES, TRANSFER_STRATEGIES
 
 
-@pytest.fixture(scope="module", params=["scripted", "demo", "qwen3-vl", "internvl"])
+@pytest.fixture(scope="module", params=["demo", "qwen_checkpoint", "internvl_checkpoint"])
 def pair(request, tmp_path_factory):
-    if request.param == "scripted":
-        return Pair("scripted", *models("transferred", AttentiveModel), PROMPTS)
     if request.param == "demo":
         return load_pair()
     folder = tmp_path_factory.mktemp("pair")
-    checkpoint = "qwen_checkpoint" if request.param == "qwen3-vl" else "internvl_checkpoint"
-    weights = str(request.getfixturevalue(checkpoint))
+    weights = str(request.getfixturevalue(request.param))
     (folder / "prompts.yaml").write_text(yaml.safe_dump(PROMPTS.model_dump()))
     config = {
         "prompts": "./prompts.yaml",
@@ -30,6 +34,10 @@ def pair(request, tmp_path_factory):
     }
     (folder / "pair.yaml").write_text(yaml.safe_dump(config))
     return load_pair(folder / "pair.yaml")
+
+
+def strategy(pair, name, **options):
+    return create_strategy(name, pair.small, pair.large, prompts=pair.prompts, **options)
 
 
 @pytest.fixture
@@ -41,22 +49,22 @@ def picture(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_answers(pair, picture, name):
-    graph = create_strategy(name, pair.small, pair.large, prompts=pair.prompts)
-    result = graph.invoke({"question": "Is there a red circle?", "images": [picture]})
-    assert isinstance(result["answer"], str)
-    for call in result["calls"]:
-        assert call["error"] is None
-        assert call["input_tokens"] > 0
-        assert call["seconds"] > 0
-    _, message = result["messages"]
-    written = sum(call["output_tokens"] for call in result["calls"])
-    assert message.usage_metadata["output_tokens"] == written
+def test_every_strategy_answers(pair, picture):
+    for name in STRATEGIES:
+        graph = strategy(pair, name)
+        result = graph.invoke({"question": "Is there a red circle?", "images": [picture]})
+        assert isinstance(result["answer"], str)
+        for call in result["calls"]:
+            assert call["error"] is None
+            assert call["input_tokens"] > 0
+            assert call["seconds"] > 0
+        _, message = result["messages"]
+        written = sum(call["output_tokens"] for call in result["calls"])
+        assert message.usage_metadata["output_tokens"] == written
 
 
 def test_sync_and_async_say_the_same(pair, picture):
-    graph = create_strategy("full_transfer", pair.small, pair.large, prompts=pair.prompts)
+    graph = strategy(pair, "full_transfer")
     given = {"question": "How many circles are there?", "images": [picture]}
     texts = [
         [call["text"] for call in result["calls"]]
@@ -86,11 +94,10 @@ TRANSFERS = [name for name in TRANSFER_STRATEGIES if name != "mai"]
 
 
 @pytest.mark.parametrize("name", TRANSFERS)
-def test_sparse_transfer_hands_over_a_part_of_the_reasoning(pair, picture, name):
-    graph = create_strategy(
-        name, pair.small, pair.large, prompts=pair.prompts, transfer=SparseTransfer(share=0.5)
-    )
+def test_sparse_transfer_passes_on_a_part_of_the_reasoning(pair, picture, name):
     given = {"question": QUESTION, "images": [picture]}
+    cache = CallCache()  # the reasoning is the same
+    graph = strategy(pair, name, transfer=SparseTransfer(share=0.5), cache=cache)
     result = graph.invoke(given)
     reason, transfer = result["calls"]
     assert transfer["error"] is None
@@ -98,63 +105,44 @@ def test_sparse_transfer_hands_over_a_part_of_the_reasoning(pair, picture, name)
     assert 0 < selection["kept_tokens"] <= selection["reasoning_tokens"]
     assert 0.5 <= selection["reached"] <= 1
     assert selection["reasoning"] in reason["text"]
-    stretches = [selection["reasoning"][start:end] for start, end in selection["spans"]]
     place = 0
-    for stretch in stretches:
-        place = selection["text"].index(stretch.strip(), place) + len(stretch.strip())
+    for start, end in selection["spans"]:
+        span = selection["reasoning"][start:end].strip()
+        place = selection["text"].index(span, place) + len(span)
     assert transfer["seconds"] >= selection["seconds"] > 0
     read = sum(call["input_tokens"] for call in result["calls"]) + selection["input_tokens"]
     assert result["messages"][-1].usage_metadata["input_tokens"] == read
-    again = asyncio.run(graph.ainvoke(given))["calls"][-1]
+    # The same without a cache, in an event loop; and the whole share is full transfer.
+    again = asyncio.run(strategy(pair, name, transfer=SparseTransfer(share=0.5)).ainvoke(given))
+    again = again["calls"][-1]
     assert again["text"] == transfer["text"]
     assert again["selection"]["spans"] == selection["spans"]
-
-
-@pytest.mark.parametrize("name", TRANSFERS)
-def test_the_whole_share_is_full_transfer_token_for_token(pair, picture, name):
-    given = {"question": QUESTION, "images": [picture]}
-    calls = []
-    for transfer in ("full", SparseTransfer(share=1.0)):
-        graph = create_strategy(
-            name, pair.small, pair.large, prompts=pair.prompts, transfer=transfer
-        )
-        calls.append(graph.invoke(given)["calls"][-1])
+    full, whole = (
+        strategy(pair, name, transfer=one).invoke(given)["calls"][-1]
+        for one in ("full", SparseTransfer(share=1.0))
+    )
     for key in ("text", "answer", "input_tokens", "output_tokens", "error"):
-        assert calls[0][key] == calls[1][key], key
-    selection = calls[1]["selection"]
-    assert selection["text"] == selection["reasoning"]
-    assert selection["kept_tokens"] == selection["reasoning_tokens"]
+        assert full[key] == whole[key], key
+    assert whole["selection"]["text"] == whole["selection"]["reasoning"]
+    assert whole["selection"]["kept_tokens"] == whole["selection"]["reasoning_tokens"]
 
 
-@pytest.mark.parametrize("keep", ["sentences", "last", "random", "small"])
-def test_other_ways_keep_no_more_tokens(pair, picture, keep):
+def test_other_ways_keep_no_more_tokens(pair, picture):
     given = {"question": QUESTION, "images": [picture]}
-    kept = {}
-    for way in ("attention", keep):
-        graph = create_strategy(
-            "full_transfer",
-            pair.small,
-            pair.large,
-            prompts=pair.prompts,
-            transfer=SparseTransfer(keep=way, share=0.5),
-        )
+    kept, cache = {}, CallCache()
+    for way in ("attention", "sentences", "last", "random", "small"):
+        sparse = SparseTransfer(keep=way, share=0.5)
+        graph = strategy(pair, "full_transfer", transfer=sparse, cache=cache)
         call = graph.invoke(given)["calls"][-1]
         assert call["error"] is None
         kept[way] = call["selection"]
-    assert 0 < kept[keep]["kept_tokens"] <= kept["attention"]["kept_tokens"]
-    assert kept[keep]["reasoning_tokens"] == kept["attention"]["reasoning_tokens"]
-    assert 0 <= kept[keep]["reached"] <= 1
+        assert 0 < kept[way]["kept_tokens"] <= kept["attention"]["kept_tokens"]
+        assert kept[way]["reasoning_tokens"] == kept["attention"]["reasoning_tokens"]
+        assert 0 <= kept[way]["reached"] <= 1
 
 
 def test_a_thread_with_a_selection_is_resumed(pair, picture):
-    graph = create_strategy(
-        "full_transfer",
-        pair.small,
-        pair.large,
-        prompts=pair.prompts,
-        transfer="sparse",
-        checkpointer=InMemorySaver(),
-    )
+    graph = strategy(pair, "full_transfer", transfer="sparse", checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}
     given = {"question": QUESTION, "images": [picture]}
     graph.invoke(given, thread, interrupt_before=["reasoning_transfer"])
@@ -178,9 +166,7 @@ def test_two_turns_on_a_thread(pair, picture):
 def test_a_time_limit_stops_a_real_model(way, picture):
     pair = load_pair()
     pair.small.load()
-    graph = create_strategy(
-        "small_reason", pair.small, pair.large, prompts=pair.prompts, timeout=0.001
-    )
+    graph = strategy(pair, "small_reason", timeout=0.001)
     given = {"question": "Is there a red circle?", "images": [picture]}
     with pytest.raises(MAIError, match=r"within its timeout of 0\.001 seconds"):
         graph.invoke(given) if way == "invoke" else asyncio.run(graph.ainvoke(given))

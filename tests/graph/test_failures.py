@@ -9,11 +9,6 @@ from langgraph.types import Command, interrupt
 from langgraph_mai import MAIError, create_mai, create_strategy
 
 
-@pytest.fixture
-def run(run):
-    return lambda graph, given=QUESTION: run(graph, given)
-
-
 def failing(route: str, role: str, style: str, failure: object = None):
     pair = dict(zip(("small", "large"), models(route), strict=True))
     pair[role].script[style] = failure or RuntimeError("out of memory")
@@ -31,7 +26,7 @@ def failing(route: str, role: str, style: str, failure: object = None):
 )
 def test_a_failed_call_costs_no_answer(role, style, route, answer, fallback, run):
     graph, _ = failing("transferred", role, style)
-    result = run(graph)
+    result = run(graph, QUESTION)
     assert (result["route"], result["answer"], result["fallback"]) == (route, answer, fallback)
     (failed,) = [call for call in result["calls"] if call["error"]]
     assert (failed["role"], failed["style"]) == (role, style)
@@ -42,7 +37,7 @@ def test_both_direct_calls_failing_is_one_clear_error(run):
     graph, pair = failing("direct", "small", "direct")
     pair["large"].script["direct"] = OSError("no network")
     with pytest.raises(MAIError) as error:
-        run(graph)
+        run(graph, QUESTION)
     assert str(error.value) == (
         "The small model's direct call failed: out of memory. "
         "The large model's direct call failed: no network."
@@ -54,7 +49,7 @@ def test_a_strategy_whose_first_call_fails_raises(name, run):
     small, large = models()
     small.script = dict.fromkeys(small.script, RuntimeError("out of memory"))
     with pytest.raises(MAIError, match="out of memory"):
-        run(create_strategy(name, small, large, prompts=PROMPTS))
+        run(create_strategy(name, small, large, prompts=PROMPTS), QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +69,7 @@ def test_what_stands_in_for_an_abstention(small, large, answer, fallback, run):
         ScriptedModel(script=dict(zip(("direct", "transfer"), large, strict=True))),
         prompts=PROMPTS,
     )
-    result = run(graph)
+    result = run(graph, QUESTION)
     assert result["route"] == "transferred"
     assert (result["answer"], result["fallback"]) == (answer, fallback)
 
@@ -83,41 +78,34 @@ def test_a_call_out_of_time_counts_as_failed(run):
     small, large = models("direct")
     small.delay = 30.0
     start = time.perf_counter()
-    result = run(create_mai(small, large, prompts=PROMPTS, timeout=0.2))
+    result = run(create_mai(small, large, prompts=PROMPTS, timeout=0.2), QUESTION)
     assert time.perf_counter() - start < 15
     assert (result["answer"], result["fallback"]) == ("yes", "large_direct")
     assert "no answer within 0.2 s" in result["calls"][0]["error"]
 
 
-def test_an_empty_reasoning_is_not_transferred(run):
-    graph, pair = failing("transferred", "small", "reason", "  ")
-    result = run(graph)
-    assert (result["route"], result["answer"], result["fallback"]) == (
-        "reasoned",
-        "yes",
-        "large_direct",
-    )
-    assert pair["large"].styles == ["direct"]
+LOOP = "Let me look at it again, from the left to the right. "
 
 
-def test_a_reasoning_at_its_limit_is_transferred_and_marked(run):
-    graph, pair = failing("transferred", "small", "reason", "It is red or yes or no")
-    pair["small"].finish["reason"] = "length"
-    result = run(graph)
-    assert result["route"] == "transferred"
-    assert result["calls"][2]["cut"] == "length"
-    assert result["calls"][2]["answer"] is None
-    assert pair["large"].calls[-1]["prompt"].endswith("TRANSFER [It is red or yes or no]")
-
-
-def test_a_looping_reasoning_is_cut_before_it_is_transferred(run):
-    loop = "Let me look at it again, from the left to the right. "
-    graph, pair = failing("transferred", "small", "reason", "It is round. " + loop * 9)
-    pair["small"].finish["reason"] = "length"
-    result = run(graph)
-    assert result["calls"][2]["cut"] == "loop"
-    assert result["calls"][2]["text"].count("again") == 9
-    assert pair["large"].calls[-1]["prompt"].count("again") == 1
+@pytest.mark.parametrize(
+    ("reasoning", "route", "cut", "read"),
+    [
+        ("  ", "reasoned", None, None),  # nothing to transfer
+        ("It is red or yes or no", "transferred", "length", "It is red or yes or no"),
+        ("It is round. " + LOOP * 9, "transferred", "loop", ("It is round. " + LOOP).strip(" .")),
+    ],
+)
+def test_an_incomplete_reasoning_is_marked_and_its_loop_cut(reasoning, route, cut, read, run):
+    graph, pair = failing("transferred", "small", "reason", reasoning)
+    pair["small"].finish["reason"] = "length" if read else "stop"
+    result = run(graph, QUESTION)
+    assert (result["route"], result["answer"]) == (route, "yes")
+    assert result["fallback"] == (None if read else "large_direct")
+    reasoned = result["calls"][2]
+    assert (reasoned["cut"], reasoned["answer"], reasoned["text"]) == (cut, None, reasoning)
+    assert pair["large"].styles == ["direct", "transfer"][: 2 if read else 1]
+    if read:
+        assert pair["large"].calls[-1]["prompt"].endswith(f"TRANSFER [{read}]")
 
 
 def test_an_interrupt_inside_a_model_is_no_failure():

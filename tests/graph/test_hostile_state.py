@@ -59,16 +59,16 @@ def thread(name):
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_node_checks_what_it_reads_like_input(mai, run, state):
+def test_a_node_checks_what_it_reads_like_input(mai, state):
     for node in NODES:  # the command starts `prepare` too, which finds no question
         with pytest.raises(MAIInputError, match=r"state holds no '[a-z._]+' as|nothing to ask"):
-            run(mai, Command(goto=node, update=state), thread(node))
+            mai.invoke(Command(goto=node, update=state), thread(node))
     mai.update_state(thread("prepared"), state, as_node="prepare")
     with pytest.raises(MAIInputError, match=r"state holds no '[a-z._]+' as this graph"):
-        run(mai, None, thread("prepared"))
+        mai.invoke(None, thread("prepared"))
 
 
-def test_a_file_named_by_state_is_neither_read_nor_quoted(mai, run, tmp_path):
+def test_a_file_named_by_state_is_neither_read_nor_quoted(mai, tmp_path):
     secret = tmp_path / "secret.yaml"
     secret.write_text(SECRET)
     reference = {"reference": str(secret), "digest": "0" * 64}
@@ -81,7 +81,7 @@ def test_a_file_named_by_state_is_neither_read_nor_quoted(mai, run, tmp_path):
     for number, task in enumerate(tasks):
         mai.update_state(thread(number), {"task": task}, as_node="prepare")
         with pytest.raises((MAIInputError, MAIError)) as error:
-            run(mai, None, thread(number))
+            mai.invoke(None, thread(number))
         assert SECRET not in str(error.value)
         assert "secret" not in str(error.value) or "may be read here" in str(error.value)
 
@@ -99,15 +99,15 @@ def test_state_written_between_two_steps_is_checked_too(mai):
         mai.invoke(None, thread("respond"))
 
 
-def test_images_of_a_question_are_bounded_together(mai, run):
+def test_images_of_a_question_are_bounded_together(mai):
     dot = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
-    assert run(mai, {"question": "?", "images": [dot] * 100}, thread("many"))["answer"] == "yes"
+    assert mai.invoke({"question": "?", "images": [dot] * 100}, thread("many"))["answer"] == "yes"
     with pytest.raises(MAIInputError, match="too many images: a question takes 100"):
-        run(mai, {"question": "?", "images": [dot] * 101}, thread("too many"))
+        mai.invoke({"question": "?", "images": [dot] * 101}, thread("too many"))
     # A GIF of 7,000 x 7,000 pixels in some bytes; equal ones are decoded once.
     large = "data:image/gif;base64," + _gif(7000)
     with pytest.raises(MAIInputError, match="60 million pixels together"):
-        run(mai, {"question": "?", "images": [large] * 3}, thread("large"))
+        mai.invoke({"question": "?", "images": [large] * 3}, thread("large"))
 
 
 def _gif(side):
@@ -121,8 +121,8 @@ def _gif(side):
     return base64.b64encode(stream.getvalue()).decode()
 
 
-def test_only_images_of_the_open_folder_are_asked_about(mai, run, tmp_path):
+def test_only_images_of_the_open_folder_are_asked_about(mai, tmp_path):
     for reference in ("/etc/hostname", str(tmp_path / "none.png"), "secret.png"):
         with pytest.raises(MAIInputError, match="may be read here") as error:
-            run(mai, {"question": "?", "images": [reference]}, thread(reference))
+            mai.invoke({"question": "?", "images": [reference]}, thread(reference))
         assert str(tmp_path) in reference or str(tmp_path) not in str(error.value)

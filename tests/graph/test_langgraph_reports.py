@@ -38,14 +38,6 @@ def test_2198_schemas_are_not_null_on_any_python():
     assert graph.get_context_jsonschema()["properties"]
 
 
-def test_6229_a_second_turn_does_not_return_the_first_ones_route():
-    small, large, graph = made(checkpointer=InMemorySaver())
-    assert graph.invoke(QUESTION, THREAD)["route"] == "transferred"
-    small.script["direct"] = large.script["direct"] = "yes"
-    result = graph.invoke(QUESTION, THREAD)
-    assert (result["route"], len(result["calls"])) == ("direct", 2)
-
-
 class Counting(TypedDict, total=False):
     question: str
     images: list[str]
@@ -63,18 +55,6 @@ def test_4007_6290_a_parents_counters_are_counted_once(checkpointer):
     assert result["asked"] == 1
     assert len(result["calls"]) == 1 + 4
     assert [message.type for message in result["messages"]] == ["human", "human", "ai"]
-
-
-@pytest.mark.parametrize("context", [{}, MAIContext()], ids=["dict", "object"])
-def test_8406_an_empty_context_of_a_wrapper_is_its_own(context):
-    small, _, inner = made()
-
-    def wrapper(state: MAIState) -> MAIState:
-        return {"answer": inner.invoke(QUESTION, context=context)["answer"]}
-
-    graph = under(wrapper, context_schema=MAIContext)
-    graph.invoke(QUESTION, context=MAIContext(max_tokens_direct=7))
-    assert small.calls[0]["max_tokens"] == 4
 
 
 def test_8606_7695_a_strict_serializer_restores_the_state_as_it_was(tmp_path):
@@ -106,15 +86,12 @@ def test_a_failed_branch_is_run_again_alone(nested):
         return "yes"
 
     saver = InMemorySaver()
-    graph = under(inner, checkpointer=saver) if nested else made_with(small, large, saver)
+    own = create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
+    graph = under(inner, checkpointer=saver) if nested else own
     with pytest.raises(KeyboardInterrupt):
         graph.invoke(QUESTION, THREAD)
     assert graph.invoke(None, THREAD)["answer"] == "yes"
     assert (small.styles, large.styles) == (["direct"], ["direct", "direct"])
-
-
-def made_with(small, large, saver):
-    return create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
 
 
 def test_a_run_whose_models_all_failed_can_be_resumed():
@@ -147,9 +124,7 @@ def test_a_wrapper_with_a_thread_of_its_own():
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_8920_max_concurrency_limits_the_branches_of_a_run(limit):
-    small, large, graph = made(
-        "direct",
-    )
+    small, large, graph = made("direct")
     inside, most = [], []
 
     def count():

@@ -1,7 +1,5 @@
 """A reasoning that the reading model has no room for is shortened from its front."""
 
-import asyncio
-
 import pytest
 from chat_servers import answers, has_context
 from fakes import PROMPTS, QUESTION, ScriptedModel, scripts
@@ -13,16 +11,6 @@ from langgraph_mai.models.errors import ContextLengthError
 LINES = [f"Row {number} holds {number % 7} dots." for number in range(60)]
 REASONING = "\n".join([*LINES, "Answer: no"])
 LIMIT = 150
-
-
-@pytest.fixture(params=["invoke", "ainvoke"])
-def run(request):
-    def go(graph):
-        if request.param == "invoke":
-            return graph.invoke(QUESTION)
-        return asyncio.run(graph.ainvoke(QUESTION))
-
-    return go
 
 
 def reader(error_of) -> ScriptedModel:
@@ -55,7 +43,7 @@ ERRORS = {
 @pytest.mark.parametrize("kind", ERRORS)
 def test_the_end_of_a_reasoning_is_read(kind, run):
     large = reader(ERRORS[kind])
-    result = run(create_mai(reasoner(), large, prompts=PROMPTS))
+    result = run(create_mai(reasoner(), large, prompts=PROMPTS), QUESTION)
     assert (result["route"], result["answer"], result["fallback"]) == ("transferred", "yes", None)
     *others, transfer = result["calls"]
     assert transfer["cut"] == "front"
@@ -69,18 +57,10 @@ def test_the_end_of_a_reasoning_is_read(kind, run):
     assert len(read.split()) > room * (0.9 if kind == "exact" else 0.4)
 
 
-def test_what_fits_is_not_cut(run):
-    large = reader(ERRORS["exact"])
-    small = ScriptedModel(script=scripts("transferred")[0])
-    result = run(create_mai(small, large, prompts=PROMPTS))
-    assert result["calls"][-1]["cut"] is None
-    assert large.styles == ["direct", "transfer"]
-
-
 def test_a_model_without_any_room_is_given_up(run):
     large = reader(ERRORS["exact"])
     large.script["transfer"] = ContextLengthError("No room at all.")
-    result = run(create_mai(reasoner(), large, prompts=PROMPTS))
+    result = run(create_mai(reasoner(), large, prompts=PROMPTS), QUESTION)
     assert (result["route"], result["answer"]) == ("transferred", "yes")
     assert result["fallback"] == "large_direct"
     transfer = result["calls"][-1]
@@ -89,11 +69,11 @@ def test_a_model_without_any_room_is_given_up(run):
     assert large.styles.count("transfer") <= 7
 
 
-def test_two_stage_shortens_too(run):
+def test_two_stage_shortens_too():
     model = ScriptedModel(
         script={"reason": REASONING, "transfer": reader(ERRORS["exact"]).script["transfer"]}
     )
-    result = run(create_strategy("large_two_stage", model, model, prompts=PROMPTS))
+    result = create_strategy("large_two_stage", model, model, prompts=PROMPTS).invoke(QUESTION)
     assert result["calls"][-1]["cut"] == "front"
     assert result["answer"] == "yes"
 
@@ -118,7 +98,7 @@ def test_whoever_watches_is_told():
 def test_through_a_server(exact, server, run):
     server.otherwise = has_context(LIMIT, answers("yes"), exact=exact)
     large = ChatServer(model="m", base_url=server.url, max_retries=0)
-    result = run(create_mai(reasoner(), large, prompts=PROMPTS))
+    result = run(create_mai(reasoner(), large, prompts=PROMPTS), QUESTION)
     assert (result["answer"], result["fallback"]) == ("yes", None)
     assert result["calls"][-1]["cut"] == "front"
     read = server.requests[-1]["body"]["messages"][-1]["content"][-1]["text"]
@@ -126,13 +106,13 @@ def test_through_a_server(exact, server, run):
     assert LINES[0] not in read
 
 
-def test_through_a_local_model(demo_weights, run):
+def test_through_a_local_model(demo_weights):
     large = ChatTransformers(model=str(demo_weights / "small"), device="cpu", dtype="float32")
     lines = LINES * 8
     assert large.get_num_tokens("\n".join(lines)) > 2048  # its context
     small = reasoner()
     small.script["reason"] = "\n".join([*lines, "Answer: no"])
-    result = run(create_strategy("full_transfer", small, large, prompts=PROMPTS))
+    result = create_strategy("full_transfer", small, large, prompts=PROMPTS).invoke(QUESTION)
     transfer = result["calls"][-1]
     assert transfer["error"] is None
     assert transfer["cut"] == "front"

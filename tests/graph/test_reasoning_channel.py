@@ -42,9 +42,9 @@ CHANNELS = {
 
 
 @pytest.mark.parametrize("message", CHANNELS.values(), ids=CHANNELS)
-def test_the_thoughts_are_transferred_shown_and_kept(message, run):
+def test_the_thoughts_are_transferred_shown_and_kept(message):
     small, large = pair(message)
-    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
+    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)
     assert large.calls[-1]["prompt"].endswith(f"TRANSFER [{THOUGHTS}\nno]")
     reasoned = result["calls"][2]
     assert (reasoned["reasoning"], reasoned["text"], reasoned["answer"]) == (THOUGHTS, "no", "no")
@@ -63,10 +63,10 @@ def test_the_thoughts_are_transferred_shown_and_kept(message, run):
     ],
     ids=["null content", "blocks", "a think block that never closes", "an answer inside it"],
 )
-def test_at_the_limit_the_thoughts_so_far_are_transferred_and_marked(message, run):
+def test_at_the_limit_the_thoughts_so_far_are_transferred_and_marked(message):
     message.response_metadata = {"finish_reason": "length"}
     small, large = pair(message)
-    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
+    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)
     reasoned = result["calls"][2]
     assert (reasoned["cut"], reasoned["answer"], reasoned["error"]) == ("length", None, None)
     assert result["route"] == "transferred"
@@ -94,19 +94,19 @@ def test_a_refusal_is_a_failure_that_names_its_reason(message, reason, run):
         run(create_strategy("small_direct", small, large, prompts=PROMPTS), QUESTION)
 
 
-def test_a_direct_answer_at_its_limit_is_cut_and_long_thoughts_are_no_answer(run):
+def test_a_direct_answer_at_its_limit_is_cut_and_long_thoughts_are_no_answer():
     for text, answer in (("yes", "yes"), (f"{THOUGHTS} Is it 3, or yes? " * 9, None)):
         message = AIMessage(text, response_metadata={"finish_reason": "length"})
         small, large = pair(message, "direct")
-        call = run(create_mai(small, large, prompts=PROMPTS), QUESTION)["calls"][0]
+        call = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)["calls"][0]
         assert (call["answer"] or None, bool(call["cut"])) == (answer, True)
 
 
-def test_a_servers_reasoning_parser(server, run):
+def test_a_servers_reasoning_parser(server):
     server.otherwise = answers("no", reasoning_content=THOUGHTS)
     large = models("transferred")[1]
     small = ChatServer(model="m", base_url=server.url, max_retries=0)
-    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
+    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)
     assert large.calls[-1]["prompt"].endswith(f"TRANSFER [{THOUGHTS}\nno]")
     assert result["calls"][2]["reasoning"] == THOUGHTS
 

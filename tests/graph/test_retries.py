@@ -1,3 +1,5 @@
+"""Calls that fail for a moment are made again; what another try cannot mend is not."""
+
 import pytest
 from fakes import PROMPTS, QUESTION, models
 
@@ -53,86 +55,62 @@ LASTING = [
 ]
 
 
-@pytest.fixture
-def run(run):
-    return lambda graph, **given: run(graph, QUESTION | given)
+def test_it_is_known_what_may_pass():
+    assert [error for error in PASSING if not worth_retrying(error)] == []
+    assert [error for error in LASTING if worth_retrying(error)] == []
 
 
-def failing(times, error):
-    """A script that fails so often, then answers yes."""
-    left = [error] * times
-    return lambda _prompt: left.pop() if left else "yes"
-
-
-@pytest.mark.parametrize("error", PASSING, ids=lambda error: f"{type(error).__name__}-{error}")
-def test_these_pass(error):
-    assert worth_retrying(error)
-
-
-@pytest.mark.parametrize("error", LASTING, ids=lambda error: f"{type(error).__name__}-{error}")
-def test_these_stay(error):
-    assert not worth_retrying(error)
-
-
-def test_a_call_that_fails_for_a_moment_is_made_again(run):
-    small, large = models("direct")
-    small.script["direct"] = failing(1, ConnectionError("refused"))
-    result = run(create_mai(small, large, prompts=PROMPTS), **QUESTION)
-    assert (result["answer"], result["fallback"]) == ("yes", None)
-    assert [call["error"] for call in result["calls"]] == [None, None]
-    assert (small.styles, large.styles) == (["direct"] * 2, ["direct"])
-
-
-def test_after_the_last_try_the_other_models_answer_stands(run):
-    small, large = models("direct")
-    small.script["direct"] = OutOfMemoryError("CUDA out of memory")
-    result = run(create_mai(small, large, prompts=PROMPTS), **QUESTION)
-    assert (result["answer"], result["fallback"]) == ("yes", "large_direct")
-    assert "CUDA out of memory" in result["calls"][0]["error"]
-    assert small.styles == ["direct"] * 3
-
-
-@pytest.mark.parametrize("error", LASTING[:4], ids=lambda error: type(error).__name__)
-def test_what_another_try_cannot_mend_is_not_tried_again(run, error):
+@pytest.mark.parametrize(
+    ("error", "fallback", "tries"),
+    [
+        (OutOfMemoryError("CUDA out of memory"), "large_direct", 3),
+        *((error, "large_direct", 1) for error in LASTING[:4]),
+    ],
+)
+def test_after_the_last_try_the_other_models_answer_stands(run, error, fallback, tries):
     small, large = models("direct")
     small.script["direct"] = error
-    run(create_mai(small, large, prompts=PROMPTS), **QUESTION)
-    assert small.styles == ["direct"]
+    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
+    assert (result["answer"], result["fallback"]) == ("yes", fallback)
+    assert result["calls"][0]["error"].endswith(": " + str(error))
+    assert (small.styles, large.styles) == (["direct"] * tries, ["direct"])
+
+
+@pytest.mark.parametrize("style", ["direct", "reason", "transfer"])
+def test_a_call_that_fails_for_a_moment_is_made_again(run, style):
+    small, large = models("transferred")
+    model = large if style == "transfer" else small
+    told, left = model.script[style], [ConnectionError("reset")]
+    model.script[style] = lambda _prompt: left.pop() if left else told
+    result = run(create_mai(small, large, prompts=PROMPTS), QUESTION)
+    assert (result["answer"], result["route"], result["fallback"]) == ("yes", "transferred", None)
+    assert [call["error"] for call in result["calls"]] == [None] * 4
+    assert len(small.calls) + len(large.calls) == 5
 
 
 def test_bad_input_is_refused_once(run):
     small, large = models("direct")
     with pytest.raises(MAIInputError):
-        run(create_mai(small, large, prompts=PROMPTS), question=" ")
+        run(create_mai(small, large, prompts=PROMPTS), QUESTION | {"question": " "})
     assert small.calls == large.calls == []
 
 
-@pytest.mark.parametrize("style", ["reason", "transfer"])
-def test_later_calls_are_tried_again_too(run, style):
-    small, large = models("transferred")
-    model = small if style == "reason" else large
-    told = model.script[style]
-    left = [ConnectionError("reset")]
-    model.script[style] = lambda _prompt: left.pop() if left else told
-    result = run(create_mai(small, large, prompts=PROMPTS), **QUESTION)
-    assert (result["answer"], result["route"], result["fallback"]) == ("yes", "transferred", None)
-
-
-def test_a_judge_is_asked_again_and_then_counts_as_abstaining(run):
+def test_a_judge_is_called_again_and_then_counts_as_abstaining(run):
     small, large = models("direct")
     small.script["direct"], large.script["direct"] = "a dog", "a hound"
     small.script["reason"] = "Answer: a hound"
     judge, _ = models()
     judge.script["judge"] = ConnectionError("refused")
     graph = create_mai(small, large, prompts=PROMPTS, verifier=Judge(judge))
-    result = run(graph, question="What is it?", answer_type="short_text")
+    result = run(graph, QUESTION | {"question": "What is it?", "answer_type": "short_text"})
     assert judge.styles == ["judge"] * 3
     assert (result["answer"], result["route"]) == ("a hound", "reasoned")
 
 
 def test_strategies_and_cached_graphs_try_again_too(run):
     small, large = models("direct")
-    small.script["direct"] = failing(1, ConnectionError("refused"))
+    left = [ConnectionError("refused")]
+    small.script["direct"] = lambda _prompt: left.pop() if left else "yes"
     graph = create_strategy("small_direct", small, large, prompts=PROMPTS, cache=CallCache())
-    assert [run(graph, **QUESTION)["answer"] for _ in range(2)] == ["yes", "yes"]
+    assert [run(graph, QUESTION)["answer"] for _ in range(2)] == ["yes", "yes"]
     assert small.styles == ["direct"] * 2

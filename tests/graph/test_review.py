@@ -33,9 +33,14 @@ def edited(answer):
 
 
 @pytest.mark.parametrize(
-    "resumed", ["No", {"answer": "no."}, edited("no"), decision(type="respond", message="No")]
+    ("resumed", "durability"),
+    [
+        *(("No", durability) for durability in DURABILITIES),
+        ({"answer": "no."}, "async"),
+        (edited("no"), "async"),
+        (decision(type="respond", message="No"), "async"),
+    ],
 )
-@pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_person_overrules_the_models(checkpointer, resumed, durability):
     _, large, graph = reviewed(checkpointer=checkpointer)
     stopped = graph.invoke(QUESTION, THREAD, durability=durability)
@@ -84,8 +89,8 @@ def test_what_the_large_model_did_not_answer_cannot_be_approved():
 @pytest.mark.parametrize(
     "resumed", [{"answer": None}, {"answer": ""}, " ", decision(type="reject")]
 )
-def test_a_person_lets_it_go_on(checkpointer, resumed):
-    _, large, graph = reviewed(checkpointer=checkpointer)
+def test_a_person_lets_it_go_on(resumed):
+    _, large, graph = reviewed(checkpointer=InMemorySaver())
     graph.invoke(QUESTION, THREAD)
     result = graph.invoke(Command(resume=resumed), THREAD)
     assert (result["answer"], result["route"], result["fallback"]) == ("yes", "transferred", None)
@@ -108,8 +113,8 @@ def test_a_persons_words_stand_where_they_hold_no_answer_of_the_kind():
 
 
 @pytest.mark.parametrize("resumed", [4, 4.0, {"answer": 4}, {"answer": "4"}])
-def test_a_number_is_an_answer(checkpointer, resumed):
-    *_, graph = reviewed(checkpointer=checkpointer)
+def test_a_number_is_an_answer(resumed):
+    *_, graph = reviewed(checkpointer=InMemorySaver())
     graph.invoke({**QUESTION, "answer_type": "number"}, THREAD)
     result = graph.invoke(Command(resume=resumed), THREAD)
     assert (result["answer"], result["fallback"]) == ("4", "review")
@@ -128,22 +133,15 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_what_is_no_answer_is_asked_again_with_what_was_wrong(wrong, way):
+def test_what_is_no_answer_is_asked_again_with_what_was_wrong(wrong, run):
     small, large, graph = reviewed(checkpointer=InMemorySaver())
-
-    def run(given):
-        if way == "invoke":
-            return graph.invoke(given, THREAD)
-        return asyncio.run(graph.ainvoke(given, THREAD))
-
-    (first,) = run(QUESTION)["__interrupt__"]
+    (first,) = run(graph, QUESTION, THREAD)["__interrupt__"]
     assert first.value["problem"] is None
     for resumed in (wrong, wrong):
-        (again,) = run(Command(resume=resumed))["__interrupt__"]
+        (again,) = run(graph, Command(resume=resumed), THREAD)["__interrupt__"]
         assert again.value["problem"].startswith("Resume with")
         assert {**again.value, "problem": None} == first.value
-    result = run(Command(resume="no"))
+    result = run(graph, Command(resume="no"), THREAD)
     assert (result["answer"], result["fallback"]) == ("no", "review")
     assert small.styles + large.styles == ["direct", "reason", "direct"]
 
@@ -200,21 +198,23 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_any_step_can_be_stopped_before_and_resumed(step, way, checkpointer):
+def test_any_step_can_be_stopped_before_and_resumed(way, checkpointer):
     small, large = models("transferred")
     saver = checkpointer if way == "invoke" else InMemorySaver()
     graph = create_mai(small, large, prompts=PROMPTS, checkpointer=saver)
+    for step in STEPS:
+        thread = {"configurable": {"thread_id": step}}
 
-    def run(given):
-        options = {"interrupt_before": [step]} if given is not None else {}
-        if way == "invoke":
-            return graph.invoke(given, THREAD, **options)
-        return asyncio.run(graph.ainvoke(given, THREAD, **options))
+        def run(given, thread=thread, **options):
+            if way == "invoke":
+                return graph.invoke(given, thread, **options)
+            return asyncio.run(graph.ainvoke(given, thread, **options))
 
-    run(QUESTION)
-    assert step in graph.get_state(THREAD).next
-    result = run(None)
-    assert (result["answer"], result["route"]) == ("yes", "transferred")
-    assert small.styles + large.styles == ["direct", "reason", "direct", "transfer"]
+        run(QUESTION, interrupt_before=[step])
+        assert step in graph.get_state(thread).next
+        result = run(None)
+        assert (result["answer"], result["route"]) == ("yes", "transferred")
+        assert small.styles + large.styles == ["direct", "reason", "direct", "transfer"]
+        small.calls.clear()
+        large.calls.clear()

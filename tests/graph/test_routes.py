@@ -21,6 +21,7 @@ def test_each_route_makes_its_calls_and_no_more(route, run):
     assert result["route"] == route
     assert result["fallback"] is None
     assert [f"{c['role']} {c['style']}" for c in result["calls"]] == ROUTES[route]
+    assert {call["cut"] for call in result["calls"]} == {None}
     assert len(small.calls) + len(large.calls) == len(ROUTES[route])
 
 
@@ -55,37 +56,27 @@ def test_the_message_sums_the_usage_of_all_calls(run):
     assert message.response_metadata["route"] == "transferred"
 
 
-def test_prompts_hold_question_choices_and_limits():
+@pytest.mark.parametrize(
+    "given",
+    [{"question": "Which?", "choices": ["cat", "dog"]}, {"question": "Which?\nA. cat\nB. dog"}],
+)
+def test_prompts_hold_question_choices_and_limits(given):
     small, large = models()
     small.script["direct"] = large.script["direct"] = "B"
-    given = QUESTION | {"question": "Which?", "choices": ["cat", "dog"]}
-    result = create_mai(small, large, prompts=PROMPTS).invoke(given)
-    assert result["answer"] == "B"
+    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION | given)
+    assert (result["answer"], result["calls"][0]["kind"]) == ("B", "choice")
     (call,) = small.calls
     assert call["prompt"] == "Which?\nA. cat\nB. dog\nDIRECT"
     assert call["max_tokens"] == 4
 
 
-def test_choices_are_found_in_the_question():
-    small, large = models()
-    small.script["direct"] = large.script["direct"] = "A"
-    question = "Which animal is it?\nA. cat\nB. dog"
-    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION | {"question": question})
-    assert result["calls"][0]["kind"] == "choice"
-    assert small.calls[0]["prompt"] == "Which animal is it?\nA. cat\nB. dog\nDIRECT"
-
-
-def test_the_transfer_quotes_the_reasoning():
+@pytest.mark.parametrize(
+    ("transfer", "read"), [("full", "Hm.\nAnswer: no"), (lambda text: text.split()[0], "Hm.")]
+)
+def test_the_transfer_quotes_the_reasoning(transfer, read):
     small, large = models("transferred")
-    create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)
-    assert large.calls[-1]["prompt"].endswith("TRANSFER [Hm.\nAnswer: no]")
-
-
-def test_the_transfer_can_be_chosen(run):
-    small, large = models("transferred")
-    graph = create_mai(small, large, prompts=PROMPTS, transfer=lambda text: text.split()[0])
-    run(graph, QUESTION)
-    assert large.calls[-1]["prompt"].endswith("TRANSFER [Hm.]")
+    create_mai(small, large, prompts=PROMPTS, transfer=transfer).invoke(QUESTION)
+    assert large.calls[-1]["prompt"].endswith(f"TRANSFER [{read}]")
 
 
 def test_every_call_sees_every_image(tmp_path, run):
@@ -108,17 +99,14 @@ def test_images_as_bytes_pil_and_references(tmp_path):
     assert small.calls[0]["images"] == 3
 
 
-def test_a_verifier_decides(run):
-    small, large = models("transferred")
-    graph = create_mai(small, large, prompts=PROMPTS, verifier=lambda _first, _second: "agree")
+@pytest.mark.parametrize(
+    ("would_be", "verdict", "route"),
+    [("transferred", "agree", "direct"), ("direct", "abstain", "transferred")],
+)
+def test_a_verifier_decides(would_be, verdict, route, run):
+    graph = create_mai(*models(would_be), prompts=PROMPTS, verifier=lambda *_: verdict)
     result = run(graph, QUESTION)
-    assert (result["answer"], result["route"]) == ("yes", "direct")
-
-
-def test_an_abstaining_verifier_goes_on_to_the_end(run):
-    small, large = models("direct")
-    graph = create_mai(small, large, prompts=PROMPTS, verifier=lambda _first, _second: "abstain")
-    assert run(graph, QUESTION)["route"] == "transferred"
+    assert (result["answer"], result["route"]) == ("yes", route)
 
 
 def test_models_by_name_need_langchain(monkeypatch):

@@ -25,10 +25,6 @@ EXPECTED = {
 }
 
 
-def test_every_strategy_is_tested():
-    assert set(EXPECTED) == set(STRATEGIES)
-
-
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_makes_its_calls_and_returns_the_same_keys(name):
     small, large = models("transferred")
@@ -37,20 +33,16 @@ def test_a_strategy_makes_its_calls_and_returns_the_same_keys(name):
     assert (result["answer"], result["route"], calls) == EXPECTED[name]
     assert result["fallback"] is None
     assert len(small.calls) + len(large.calls) == len(calls)
+    if name == "large_two_stage":  # reads its own reasoning
+        assert large.calls[-1]["prompt"].endswith("TRANSFER [I see red.\nAnswer: yes]")
     keys = {"answer", "value", "messages", "route", "fallback", "confidence", "gate", "calls"}
     assert set(result) == keys
 
 
-def test_two_stage_reads_its_own_reasoning():
-    small, large = models("transferred")
-    graph = create_strategy("large_two_stage", small, large, prompts=PROMPTS)
-    graph.invoke(QUESTION)
-    assert large.calls[-1]["prompt"].endswith("TRANSFER [I see red.\nAnswer: yes]")
-
-
 def test_speculation_is_the_large_models_reasoning_with_the_small_one_as_draft(run):
     small, large = models("transferred")
-    graph = create_strategy("speculative", small, large, prompts=PROMPTS)
+    wrapped = small.with_config(tags=["small"]), large.bind(stop=["x"]).with_retry()
+    graph = create_strategy("speculative", *wrapped, prompts=PROMPTS)
     result = run(graph, QUESTION)
     (call,) = result["calls"]
     assert (call["drafted_tokens"], call["accepted_tokens"]) == (8, 6)
@@ -63,37 +55,20 @@ def test_speculation_is_the_large_models_reasoning_with_the_small_one_as_draft(r
     assert accept_rate(plain["calls"]) is None
 
 
-def test_wrapped_models_speculate_too():
-    small, large = models("transferred")
-    graph = create_strategy(
-        "speculative",
-        small.with_config(tags=["small"]),
-        large.bind(stop=["x"]).with_retry(),
-        prompts=PROMPTS,
-    )
-    graph.invoke(QUESTION)
-    assert large.calls[0]["draft"] is small
-
-
 def test_models_that_take_no_draft_are_told_so():
     plain = FakeListChatModel(responses=["yes"])
     small, large = models()
     with pytest.raises(ConfigError, match=r"takes a draft, .* FakeListChatModel takes none"):
         create_strategy("speculative", small, plain)
+    for name in STRATEGIES:
+        assert unavailable(name, small, large) is None
+        assert (unavailable(name, small, plain) is not None) == (name == "speculative")
     either = small.with_fallbacks([large])
     with pytest.raises(ConfigError, match="needs one draft, not a model with fallbacks"):
         create_strategy("speculative", either, large)
     local = ChatTransformers(model="demo:large")
     with pytest.raises(ConfigError, match="ScriptedModel cannot draft for 'demo:large'"):
         create_strategy("speculative", small, local)
-
-
-def test_it_can_be_asked_whether_models_have_a_strategy():
-    small, large = models()
-    plain = FakeListChatModel(responses=["yes"])
-    for name in STRATEGIES:
-        assert unavailable(name, small, large) is None
-        assert (unavailable(name, small, plain) is not None) == (name == "speculative")
 
 
 def test_an_unknown_strategy_is_named():

@@ -1,5 +1,7 @@
 """Models in LangChain's wrappers: bound settings, retries, fallbacks."""
 
+from typing import Any
+
 import pytest
 from fakes import PROMPTS, QUESTION, ScriptedModel, models
 from langchain_core.language_models import FakeListChatModel
@@ -81,38 +83,32 @@ def test_a_judge_may_be_wrapped():
     assert graph.invoke(given)["route"] == "direct"
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"finish_reason": "length"},
-        {"finish_reason": "MAX_TOKENS"},
-        {"finish_reason": ["length"]},
-        {"finish_reason": {"type": "length"}},
-        {"finish_reason": "model_length"},
-        {"finishReason": "MAX_TOKENS"},
-        {"stopReason": "max_tokens"},
-        {"stop_reason": "max_tokens"},
-        {"stop_reason": "model_context_window_exceeded"},
-        {"done_reason": "length"},
-        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
-    ],
-)
-def test_a_reasoning_at_its_limit_is_recognised_however_it_is_said(metadata):
-    class Package(ScriptedModel):
-        def _result(self, text, finish):
-            metadata_ = metadata if "circle" in text else {}
-            message = AIMessage(text, response_metadata=metadata_)
-            return ChatResult(generations=[ChatGeneration(message=message)])
+class Package(ScriptedModel):
+    """Says in a way of its own why it stopped reasoning."""
 
-    _, large = models("transferred")
-    small = Package(script={"direct": "no", "reason": "I see a circle. Is it red? yes, or"})
-    reason = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)["calls"][2]
-    assert (reason["cut"], reason["finish_reason"], reason["answer"]) == ("length", "length", None)
+    metadata: dict[str, Any]
+
+    def _result(self, text, finish):
+        metadata = self.metadata if "circle" in text else {}
+        message = AIMessage(text, response_metadata=metadata)
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 @pytest.mark.parametrize(
     ("metadata", "reason"),
     [
+        ({"finish_reason": "length"}, "length"),
+        ({"finish_reason": "MAX_TOKENS"}, "length"),
+        ({"finish_reason": ["length"]}, "length"),
+        ({"finish_reason": {"type": "length"}}, "length"),
+        ({"finish_reason": "model_length"}, "length"),
+        ({"finishReason": "MAX_TOKENS"}, "length"),
+        ({"stopReason": "max_tokens"}, "length"),
+        ({"stop_reason": "max_tokens"}, "length"),
+        ({"stop_reason": "model_context_window_exceeded"}, "length"),
+        ({"done_reason": "length"}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        # Any other reason costs nothing.
         ({"finish_reason": "STOP"}, "STOP"),
         ({"finish_reason": {}}, None),
         ({"finish_reason": []}, None),
@@ -122,14 +118,14 @@ def test_a_reasoning_at_its_limit_is_recognised_however_it_is_said(metadata):
         ({"incomplete_details": "none"}, None),
     ],
 )
-def test_any_other_finish_reason_costs_nothing(metadata, reason):
-    class Package(ScriptedModel):
-        def _result(self, text, finish):
-            message = AIMessage(text, response_metadata=metadata)
-            return ChatResult(generations=[ChatGeneration(message=message)])
-
-    small, large = models("direct")
-    graph = create_mai(Package(script=small.script), large, prompts=PROMPTS)
-    result = graph.invoke(QUESTION)
-    assert result["fallback"] is None
-    assert result["calls"][0]["finish_reason"] == reason
+def test_a_reasoning_at_its_limit_is_recognised_however_it_is_said(metadata, reason):
+    _, large = models("transferred")
+    script = {"direct": "no", "reason": "I see a circle. Is it red?\nAnswer: no"}
+    if reason == "length":
+        script["reason"] = "I see a circle. Is it red? yes, or"
+    small = Package(script=script, metadata=metadata)
+    result = create_mai(small, large, prompts=PROMPTS).invoke(QUESTION)
+    reasoned = result["calls"][2]
+    assert (reasoned["finish_reason"], result["fallback"]) == (reason, None)
+    limited = reason == "length"
+    assert (reasoned["cut"], reasoned["answer"]) == (("length", None) if limited else (None, "no"))

@@ -4,27 +4,32 @@ import asyncio
 
 import pytest
 
-WAYS = ["invoke", "ainvoke", "stream", "astream"]
 
+@pytest.fixture(params=["invoke", "ainvoke", "stream", "astream"])
+def whole(request):
+    """A model's message, or the sum of its chunks, in each of LangChain's four ways."""
 
-@pytest.fixture(params=WAYS)
-def ask(request):
-    """The text of a model's answer, asked for in each of LangChain's four ways."""
+    async def read(model, given, settings):
+        return [chunk async for chunk in model.astream(given, **settings)]
 
     def go(model, given="Is it red?", **settings):
         if request.param == "invoke":
-            return model.invoke(given, **settings).text
+            return model.invoke(given, **settings)
         if request.param == "ainvoke":
-            return asyncio.run(model.ainvoke(given, **settings)).text
+            return asyncio.run(model.ainvoke(given, **settings))
         if request.param == "stream":
-            return "".join(piece.text for piece in model.stream(given, **settings))
-
-        async def stream():
-            return "".join([piece.text async for piece in model.astream(given, **settings)])
-
-        return asyncio.run(stream())
+            chunks = list(model.stream(given, **settings))
+        else:
+            chunks = asyncio.run(read(model, given, settings))
+        return sum(chunks[1:], chunks[0])
 
     return go
+
+
+@pytest.fixture
+def ask(whole):
+    """The text of a model's answer, in each of the four ways."""
+    return lambda *args, **settings: whole(*args, **settings).text
 
 
 FAMILIES = ["qwen3-vl", "internvl", "internvl-qwen2"]

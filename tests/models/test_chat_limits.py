@@ -50,32 +50,32 @@ def assert_stopped(model, steps):
     assert len(steps) - count <= 3
 
 
-async def read(model, *args, **settings):
-    return [chunk async for chunk in model.astream(*args, **settings)]
-
-
-def blocking_stream(model, *args, **settings):
-    return list(model.stream(*args, **settings))
+async def read(model, **settings):
+    return [chunk async for chunk in model.astream(QUESTION, **settings)]
 
 
 WAYS = {
     "invoke": lambda model, **settings: model.invoke(QUESTION, **settings),
     "ainvoke": lambda model, **settings: asyncio.run(model.ainvoke(QUESTION, **settings)),
-    "stream": lambda model, **settings: blocking_stream(model, QUESTION, **settings),
-    "astream": lambda model, **settings: asyncio.run(read(model, QUESTION, **settings)),
+    "stream": lambda model, **settings: list(model.stream(QUESTION, **settings)),
+    "astream": lambda model, **settings: asyncio.run(read(model, **settings)),
     "batch": lambda model, **settings: model.batch([QUESTION] * 2, **settings),
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_call_that_takes_too_long(model, slow, way):
-    with pytest.raises(TimeoutError, match=r"did not finish within its timeout of 0\.2 seconds"):
-        WAYS[way](model, timeout=0.2, **LONG)
-    assert_stopped(model, slow)
+def test_a_call_that_takes_too_long(model, slow):
     hurried = model.model_copy(update={"timeout": 0.1})
-    with pytest.raises(TimeoutError, match="raise the timeout"):
-        WAYS[way](hurried, **LONG)
+    for call in WAYS.values():
+        with pytest.raises(TimeoutError, match=r"did not finish within its timeout of 0\.2 seco"):
+            call(model, timeout=0.2, **LONG)
+        assert_stopped(model, slow)
+        with pytest.raises(TimeoutError, match="raise the timeout"):
+            call(hurried, **LONG)
     assert model.invoke(QUESTION, max_tokens=3).usage_metadata["output_tokens"] == 3
+    stream = model.stream(QUESTION, **LONG)  # left early
+    next(stream)
+    stream.close()
+    assert_stopped(model, slow)
 
 
 def test_waiting_for_another_call_counts(model, slow):
@@ -97,7 +97,7 @@ def test_enough_time_changes_nothing(model):
 def test_a_cancelled_call_stops_the_model(model, slow, monkeypatch, way):
     async def cancel():
         calls = {
-            "astream": lambda: read(model, QUESTION, **LONG),
+            "astream": lambda: read(model, **LONG),
             "abatch": lambda: model.abatch([QUESTION] * 3, **LONG),
         }
         task = asyncio.create_task(calls.get(way, lambda: model.ainvoke(QUESTION, **LONG))())
@@ -122,11 +122,4 @@ def test_a_cancelled_call_stops_the_model(model, slow, monkeypatch, way):
 
         monkeypatch.setattr(Qwen3VLProcessor, "__call__", slow_encode)
     asyncio.run(cancel())
-    assert_stopped(model, slow)
-
-
-def test_a_stream_may_be_left_early(model, slow):
-    stream = model.stream(QUESTION, **LONG)
-    next(stream)
-    stream.close()
     assert_stopped(model, slow)

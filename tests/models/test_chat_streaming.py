@@ -26,12 +26,10 @@ async def read(model, **settings):
     return [chunk async for chunk in model.astream(QUESTION, **settings)]
 
 
-def blocking(model, **settings):
-    return list(model.stream(QUESTION, **settings))
-
-
-def in_a_loop(model, **settings):
-    return asyncio.run(read(model, **settings))
+STREAMS = [
+    lambda model, **settings: list(model.stream(QUESTION, **settings)),
+    lambda model, **settings: asyncio.run(read(model, **settings)),
+]
 
 
 class Tokens(BaseCallbackHandler):
@@ -47,8 +45,8 @@ class Tokens(BaseCallbackHandler):
         assert response.generations[0][0].message.usage_metadata
 
 
-@pytest.mark.parametrize("stream", [blocking, in_a_loop])
-def test_a_stream_adds_up_to_the_answer(model, stream):
+@pytest.mark.parametrize("stream", STREAMS, ids=["stream", "astream"])
+def test_a_stream_adds_up_to_the_answer_and_shows_no_stop_string(model, stream):
     answer, handler = model.invoke(QUESTION, logprobs=True), Tokens()
     chunks = stream(model, logprobs=True, config={"callbacks": [handler]})
     assert len(chunks) > 5
@@ -65,19 +63,15 @@ def test_a_stream_adds_up_to_the_answer(model, stream):
     assert "".join(handler.tokens) == total.content
     assert len(handler.tokens) == len(chunks)
     assert handler.ends == 1
-
-
-@pytest.mark.parametrize("stream", [blocking, in_a_loop])
-def test_a_stop_string_is_never_shown(model, stream):
-    whole = model.invoke(QUESTION).content
-    stop = whole[4:7]
+    stop = answer.content[4:7]
     chunks = stream(model, stop=[stop])
-    assert "".join(one.content for one in chunks) == whole[: whole.index(stop)]
+    shown = "".join(one.content for one in chunks)
+    assert shown == answer.content[: answer.content.index(stop)]
     assert chunks[-1].response_metadata["finish_reason"] == "stop"
 
 
-async def test_the_event_loop_stays_free(model):
-    model.load()
+async def test_the_event_loop_stays_free(qwen_checkpoint):
+    model = ChatTransformers(model=str(qwen_checkpoint), dtype="float32").load()
     ticks = 0
 
     async def tick():

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -62,20 +63,22 @@ def test_paths_and_file_urls(picture, monkeypatch):
 
 
 def test_what_cannot_be_read_is_named_in_one_sentence(tmp_path):
+    png_text, jpeg_text = (
+        base64.b64encode(start + b"x" * 99).decode()
+        for start in (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0")
+    )
+    os.mkfifo(tmp_path / "pipe.png")  # opening it would block
     cases = {
         f"{tmp_path}/missing.png": "There is no file .*missing",
-        base64.b64encode(
-            b"\x89PNG\r\n\x1a\n" + b"x" * 99
-        ).decode(): "write `data:image/png;base64,`",
-        base64.b64encode(
-            b"\xff\xd8\xff\xe0" + b"x" * 99
-        ).decode(): "begins like an image in base64",
+        png_text: "write `data:image/png;base64,`",
+        jpeg_text: "begins like an image in base64",
         (tmp_path / "missing.png").as_uri(): r"There is no file .*missing\.png",
         f"{tmp_path}/missing folder/a.png": "There is no file",
         f"{tmp_path}/a\0b.png": "cannot be read",
         f"{tmp_path}/{'x' * 5000}": "cannot be read",
         " ": "empty",
         str(tmp_path): "is a folder",
+        f"{tmp_path}/pipe.png": "not a regular file",
         f"file://server{tmp_path}/a.png": "machine 'server'",
         "s3://bucket/a.png": r"s3://bucket/a\.png",
         "https://example.org/cat.png": "allow_fetch=True",
@@ -84,9 +87,9 @@ def test_what_cannot_be_read_is_named_in_one_sentence(tmp_path):
         "data:image/png;base64,????": "base64",
         "data:,": "empty",
     }
-    if hasattr(os, "mkfifo"):  # opening it would block
-        os.mkfifo(tmp_path / "pipe.png")
-        cases[str(tmp_path / "pipe.png")] = "not a regular file"
+    # Files of the kernel are not waited for.
+    for name in ("/proc/kmsg", "/proc/self/pagemap", "/dev/zero", "/dev/random", "/dev/stdin"):
+        cases |= {name: r"is empty|not a regular file"} if Path(name).exists() else {}
     for reference, message in cases.items():
         with pytest.raises(ImageError, match=message) as raised:
             load_image(reference)
@@ -124,37 +127,27 @@ def test_only_the_folder_that_is_open_is_read(picture, tmp_path, monkeypatch):
     assert "secret" not in str(raised.value)
 
 
-def test_files_of_the_kernel_are_not_waited_for():
-    for name in ("/proc/kmsg", "/proc/self/pagemap", "/dev/zero", "/dev/random", "/dev/stdin"):
-        if Path(name).exists():
-            with pytest.raises(ImageError, match=r"is empty|not a regular file"):
-                load_image(name)
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        *((one, True) for one in ("8.8.8.8", "1.1.1.1", "2001:4860:4860::8888", "2a00:1450::1")),
-        *((one, False) for one in ("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1")),
-        *((one, False) for one in ("169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1")),
-        *((one, False) for one in ("::1", "::", "fe80::1%eth0", "fd00:ec2::254", "fec0::1")),
-        *((one, False) for one in ("::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1")),
-        *(
-            (one, False)
-            for one in ("2002:7f00:1::", "2001:0:7f00:1::", "ff02::1", "255.255.255.255")
-        ),
+ADDRESSES = {
+    True: ["8.8.8.8", "1.1.1.1", "2001:4860:4860::8888", "2a00:1450::1"],
+    False: [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+        "0.0.0.0", "224.0.0.1", "::1", "::", "fe80::1%eth0", "fd00:ec2::254", "fec0::1",
+        "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:7f00:1::",
+        "ff02::1", "255.255.255.255",
     ],
-)
-def test_addresses_of_the_public_internet(address, public):
-    assert sources.is_public(address) is public
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "127.1", "0x7f000001", "2130706433", "[::ffff:127.0.0.1]", "017700000001"]
-)
-def test_an_address_in_any_notation_is_resolved_first(host):
-    with pytest.raises(ImageError, match=r"not on the public|host is not known"):
-        load_image(f"http://{host}:1/cat.png", allow_fetch=True)
+def test_only_addresses_of_the_public_internet_in_any_notation():
+    for public, addresses in ADDRESSES.items():
+        assert {address: sources.is_public(address) for address in addresses} == dict.fromkeys(
+            addresses, public
+        )
+    for host in (
+        "localhost", "127.1", "0x7f000001", "2130706433", "[::ffff:127.0.0.1]", "017700000001",
+    ):  # fmt: skip
+        with pytest.raises(ImageError, match=r"not on the public|host is not known"):
+            load_image(f"http://{host}:1/cat.png", allow_fetch=True)
 
 
 @given(st.text(max_size=80))
@@ -209,44 +202,43 @@ def reply(handler, data=b"", status=200, **headers):
     handler.wfile.write(data)
 
 
+def trickle(handler, data):
+    """Never silent for long, and never at its end."""
+    with contextlib.suppress(OSError):  # nobody listens any more
+        for _ in range(100):
+            handler.wfile.write(data)
+            handler.wfile.flush()
+            time.sleep(0.05)
+
+
+def slow(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    trickle(handler, b"x")
+
+
+def moved(where):
+    return lambda handler: reply(handler, status=302, Location=where)
+
+
+PACKED = zlib.compress(bytes(64 << 20), 9)
+PAGES = {
+    "/cat.png": lambda handler: reply(handler, png()),
+    "/moved": moved("/cat.png"),
+    "/round": moved("/round"),
+    "/ftp": moved("ftp://example.org/cat.png"),
+    "/inwards": moved("http://10.0.0.1/cat.png"),
+    "/banner": lambda handler: handler.wfile.write(b"220 the secret of a service\r\n"),
+    "/early": lambda handler: trickle(handler, b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "/page": lambda handler: reply(handler, b"<html>moved</html>"),
+    "/encoded": lambda handler: reply(handler, PACKED, **{"Content-Encoding": "deflate"}),
+    "/huge": lambda handler: reply(handler, bytes(33 << 20)),
+    "/slow": slow,
+}
+
+
 def pages(handler):
-    match handler.path.partition("?")[0]:
-        case "/cat.png":
-            reply(handler, png())
-        case "/moved":
-            reply(handler, status=302, Location="/cat.png")
-        case "/round":
-            reply(handler, status=302, Location="/round")
-        case "/ftp":
-            reply(handler, status=302, Location="ftp://example.org/cat.png")
-        case "/inwards":
-            reply(handler, status=302, Location="http://10.0.0.1/cat.png")
-        case "/banner":
-            handler.wfile.write(b"220 the secret of a service\r\n")
-        case "/early":  # never anything but hints
-            with contextlib.suppress(OSError):
-                for _ in range(100):
-                    handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
-                    time.sleep(0.05)
-        case "/page":
-            reply(handler, b"<html>moved</html>")
-        case "/encoded":
-            packed = zlib.compress(bytes(64 << 20), 9)
-            reply(handler, packed, **{"Content-Encoding": "deflate"})
-        case "/huge":
-            reply(handler, bytes(33 << 20))
-        case "/slow":  # never silent for long, and never at its end
-            handler.send_response(200)
-            handler.end_headers()
-            try:
-                for _ in range(100):
-                    handler.wfile.write(b"x")
-                    handler.wfile.flush()
-                    time.sleep(0.05)
-            except OSError:  # nobody listens any more
-                pass
-        case _:
-            reply(handler, status=404)
+    PAGES.get(handler.path.partition("?")[0], lambda one: reply(one, status=404))(handler)
 
 
 async def test_downloads(monkeypatch):
@@ -283,55 +275,37 @@ async def test_downloads(monkeypatch):
             load_image(url, allow_fetch=True)
 
 
-def test_names_of_images_are_left_where_they_are(picture, monkeypatch, tmp_path):
+def test_a_reference_to_any_image(picture, monkeypatch, tmp_path):
+    """Names are left where they are, and data is written once into the folder, whole."""
     monkeypatch.chdir(picture.parent)
-    unused = tmp_path / "unused"
+    new = tmp_path / "new"
     for image in (picture.name, Path(picture.name), picture.as_uri()):
-        assert image_reference(image, unused) == str(picture)
+        assert image_reference(image, new) == str(picture)
     url = "https://example.org/a.png?b=c"
-    assert image_reference(url, unused) == url
-    assert not unused.exists()
-
-
-def test_data_is_written_once_into_the_folder(tmp_path):
-    data = png("lime")
-    uri = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-    written = {image_reference(image, tmp_path) for image in (data, bytearray(data), uri)}
-    (reference,) = written
-    assert Path(reference).read_bytes() == data
-    assert Path(reference).suffix == ".png"
-    assert image_reference(png("blue"), tmp_path) != reference
-    Path(reference).write_bytes(data[:30])
-    assert Path(image_reference(data, tmp_path)).read_bytes() == data, "a damaged file is repaired"
-
-    clear = Image.new("RGBA", (40, 40), (255, 0, 0, 0))
-    reference = image_reference(clear, tmp_path)
-    assert image_reference(clear.copy(), tmp_path) == reference
-    assert load_image(reference).image.getpixel((3, 3)) == (255, 255, 255)
-
-
-def test_unusable_data_is_not_written(tmp_path):
+    assert image_reference(url, new) == url
     for image in (b"", b"hello", "data:image/png;base64,aGk=", 7, None):
         with pytest.raises(ImageError):
-            image_reference(image, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
+            image_reference(image, new)
+    assert not new.exists()
+
+    data = png("lime", (400, 400))
+    uri = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+    written = {image_reference(image, new) for image in (data, bytearray(data), uri)}
+    with ThreadPoolExecutor(16) as pool:
+        written |= set(pool.map(lambda _: image_reference(data, new), range(16)))
+    (reference,) = written
+    assert [str(path) for path in new.iterdir()] == [reference]
+    assert Path(reference).read_bytes() == data
+    assert Path(reference).suffix == ".png"
+    assert image_reference(png("blue"), new) != reference
+    Path(reference).write_bytes(data[:30])
+    assert Path(image_reference(data, new)).read_bytes() == data, "a damaged file is repaired"
+
+    clear = Image.new("RGBA", (40, 40), (255, 0, 0, 0))
+    reference = image_reference(clear, new)
+    assert image_reference(clear.copy(), new) == reference
+    assert load_image(reference).image.getpixel((3, 3)) == (255, 255, 255)
     blocked = tmp_path / "a file, not a folder"
     blocked.write_text("")
     with pytest.raises(ConfigError, match="cannot be written"):
         image_reference(png(), blocked)
-
-
-def test_many_writers_leave_one_whole_file(tmp_path):
-    data = png(size=(400, 400))
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(image_reference(data, tmp_path)))
-        for _ in range(16)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 16
-    assert [str(path) for path in tmp_path.iterdir()] == list(set(found))
-    assert Path(found[0]).read_bytes() == data

@@ -11,27 +11,21 @@ import torch
 from langgraph_mai import ChatTransformers
 
 
-class Loads:
-    def __init__(self, monkeypatch):
-        from transformers import AutoModelForImageTextToText
-
-        self.models = []
-        self.dtypes = []
-        original = AutoModelForImageTextToText.from_pretrained
-
-        def counting(*args, **kwargs):
-            time.sleep(0.05)
-            self.dtypes.append(kwargs["dtype"])
-            loaded = original(*args, **kwargs)
-            self.models.append(weakref.ref(loaded[0]))
-            return loaded
-
-        monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", counting)
-
-
 @pytest.fixture
 def loads(monkeypatch):
-    return Loads(monkeypatch)
+    """The models that were loaded."""
+    from transformers import AutoModelForImageTextToText
+
+    loaded, original = [], AutoModelForImageTextToText.from_pretrained
+
+    def counting(*args, **kwargs):
+        time.sleep(0.05)
+        made = original(*args, **kwargs)
+        loaded.append(weakref.ref(made[0]))
+        return made
+
+    monkeypatch.setattr(AutoModelForImageTextToText, "from_pretrained", counting)
+    return loaded
 
 
 @pytest.fixture
@@ -50,37 +44,27 @@ def at_once(*functions):
         thread.join()
 
 
-def test_first_calls_at_once_load_once(fresh, loads):
+def test_models_load_once_for_all_who_ask_for_the_same_and_are_freed(fresh, loads):
     model = ChatTransformers(model=fresh, dtype="float32", max_tokens=2)
     answers = []
     at_once(*[lambda: answers.append(model.invoke("x").content)] * 6)
-    assert len(loads.models) == 1
-    assert len(answers) == 6
-    assert len(set(answers)) == 1
-
-
-def test_instances_share_weights_unless_they_ask_for_another_model(fresh, loads):
-    ChatTransformers(model=fresh, dtype="float32").load()
     ChatTransformers(model=fresh, dtype="float32", max_tokens=3, temperature=1, seed=2).load()
-    assert len(loads.models) == 1
+    assert len(loads) == 1
+    assert len(answers) == 6
+    (answer,) = set(answers)
     ChatTransformers(model=fresh, dtype="bfloat16").load()
     ChatTransformers(model=fresh, dtype="float32", attn_implementation="eager").load()
-    assert loads.dtypes == [torch.float32, torch.bfloat16, torch.float32]
-
-
-def test_released_weights_are_freed_and_load_again(fresh, loads):
-    model = ChatTransformers(model=fresh, dtype="float32", max_tokens=3)
-    before = model.invoke("x").content
+    assert [one().dtype for one in loads] == [torch.float32, torch.bfloat16, torch.float32]
+    assert torch.get_default_dtype() == torch.float32
     model.unload()
     model.unload()
-    for _ in range(200):  # the model's own thread may still be ending
-        gc.collect()
-        if loads.models[0]() is None:
-            break
+    deadline = time.monotonic() + 20
+    while loads[0]() is not None and time.monotonic() < deadline:
+        gc.collect()  # the model's own thread may still be ending
         time.sleep(0.05)
-    assert loads.models[0]() is None
-    assert model.invoke("x").content == before
-    assert len(loads.models) == 2
+    assert loads[0]() is None
+    assert model.invoke("x").content == answer
+    assert len(loads) == 4
 
 
 def test_running_calls_survive_a_release(fresh):

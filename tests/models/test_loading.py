@@ -1,6 +1,5 @@
 """Loading a checkpoint: every failure is one sentence that says what is wrong and what to do."""
 
-import builtins
 import json
 import logging
 import shutil
@@ -122,7 +121,8 @@ def test_a_damaged_file_is_named(broken):
     assert "damaged or were not downloaded whole" in failure(folder)
 
 
-def test_a_text_only_checkpoint(broken):
+def test_other_weights_than_those_of_the_model(broken):
+    """A text-only checkpoint, and weights that a model can do without."""
     from transformers import Qwen3Config
 
     folder = broken(drop=["config.json"])
@@ -130,26 +130,24 @@ def test_a_text_only_checkpoint(broken):
     Qwen3Config(hidden_size=32, num_hidden_layers=1).save_pretrained(folder)
     assert "does not read images" in failure(folder)
 
-
-def test_weights_that_a_model_can_do_without(broken):
     def add(weights):
         embedding = next(name for name in weights if name.endswith("embed_tokens.weight"))
         weights["lm_head.weight"] = weights[embedding].clone()  # tied: a second copy
         weights["model.language_model.rotary_emb.inv_freq"] = torch.ones(8)
         weights["mtp.fc.weight"] = torch.ones(4, 4)  # a head for training
 
+    shutil.rmtree(folder)
     assert ChatTransformers(model=str(broken(weights=add)), max_tokens=1).invoke("x")
 
 
-@pytest.mark.parametrize("token", [5, 999_999])
-def test_an_image_token_of_another_checkpoint(broken, token):
-    model = ChatTransformers(model=str(broken(**config(image_token_id=token))), max_tokens=1)
-    with pytest.raises(ModelError, match=f"gives image_token_id as {token}, but its tokenizer"):
+def test_an_image_token_of_another_checkpoint(broken):
+    model = ChatTransformers(model=str(broken(**config(image_token_id=5))), max_tokens=1)
+    with pytest.raises(ModelError, match="gives image_token_id as 5, but its tokenizer"):
         model.invoke(ask("x", picture("red")))
     assert model.invoke("x")
 
 
-def test_names_that_are_no_folder(tmp_path):
+def test_names_that_are_no_folder(qwen_checkpoint, tmp_path):
     assert f"no model folder '{tmp_path}/nothing'" in failure(tmp_path / "nothing")
     message = failure("Qwen/Qwen3-VL-2B-Instruct")
     assert "'Qwen/Qwen3-VL-2B-Instruct' is neither a folder nor in the local hub cache" in message
@@ -157,6 +155,9 @@ def test_names_that_are_no_folder(tmp_path):
     for name in ("./nothing", "x" * 3000, "~nobody-of-this-name/model", "a\0b", "\udce9"):
         message = failure(name)
         assert "no model folder" in message or "no such folder" in message
+    failure(tmp_path / "late")  # it can be repeated
+    shutil.copytree(qwen_checkpoint, tmp_path / "late")
+    assert ChatTransformers(model=str(tmp_path / "late"), max_tokens=1).invoke("x")
 
 
 def test_what_the_hub_says(monkeypatch):
@@ -216,21 +217,37 @@ def test_memory_that_runs_out(qwen_checkpoint, monkeypatch):
             model.batch(["x", "y"])
 
 
-@pytest.mark.parametrize("package", ["torch", "transformers"])
-def test_a_missing_package_names_what_to_install(qwen_checkpoint, monkeypatch, package):
-    for module in [name for name in sys.modules if name.startswith("langgraph_mai.models.")]:
-        if module.endswith(("checkpoint", "engine")):
-            monkeypatch.delitem(sys.modules, module)
-    original = builtins.__import__
+LOAD = """
+import sys
+{fault}
+from langgraph_mai import load_pair
+try:
+    load_pair().small.load()
+except ImportError as error:
+    print(error)
+"""
 
-    def without(name, *args, **kwargs):
-        if name.split(".")[0] == package:
-            raise ModuleNotFoundError(f"No module named '{package}'", name=package)
-        return original(name, *args, **kwargs)
 
-    monkeypatch.setattr(builtins, "__import__", without)
-    message = failure(qwen_checkpoint, ImportError, threads=8)
-    assert 'pip install "langgraph-mai[transformers]"' in message
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("sys.modules['torchvision'] = None", ["Local models need torchvision; install it with: "]),
+        (
+            "sys.path.insert(0, {folder!r})",
+            ["do not fit each other (operator torchvision::nms does not exist);", "torch ", "pip"],
+        ),
+    ],
+)
+def test_libraries_that_are_missing_or_do_not_fit_each_other(tmp_path, fault, said):
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    lines = "raise RuntimeError('operator torchvision::nms does not exist')\n"
+    (package / "__init__.py").write_text(lines)
+    code = LOAD.format(fault=fault.format(folder=str(tmp_path)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for part in said:
+        assert part in done.stdout
+    assert len(done.stdout.splitlines()) == 1
 
 
 def test_a_package_that_the_processor_misses(qwen_checkpoint, monkeypatch):
@@ -243,12 +260,6 @@ def test_a_package_that_the_processor_misses(qwen_checkpoint, monkeypatch):
     message = failure(qwen_checkpoint, ImportError, threads=9)
     assert "Torchvision" in message
     assert 'pip install "langgraph-mai[transformers]"' in message
-
-
-def test_a_failed_load_can_be_repeated(qwen_checkpoint, tmp_path):
-    failure(tmp_path / "late")
-    shutil.copytree(qwen_checkpoint, tmp_path / "late")
-    assert ChatTransformers(model=str(tmp_path / "late"), max_tokens=1).invoke("x")
 
 
 def test_nothing_is_printed_and_transformers_own_settings_stay(qwen_checkpoint, capfd, caplog):

@@ -1,5 +1,7 @@
 """From a pair file to two chat models, and to the model whose attention selects tokens."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from attention_prompts import PICTURES, ask
@@ -18,6 +20,15 @@ def pair_of(tmp_path, **changes):
     path = tmp_path / "pair.yaml"
     path.write_text(yaml.safe_dump(DEMO | changes))
     return load_pair(path, allow_fetch=True)
+
+
+def test_the_documented_pair_file_is_one(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    path = tmp_path / "my-servers.yaml"
+    path.write_text(page.split("```yaml\n")[1].partition("```")[0])
+    pair = load_pair(path)
+    assert str(pair.small.openai_api_base) == "http://127.0.0.1:8101/v1"
+    assert pair.large.model_name == "demo:large"
 
 
 def test_a_pair_on_transformers_needs_no_selector():

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import traceback
-from pathlib import Path
 
 import httpx
 import langchain_tests.unit_tests
@@ -62,20 +61,16 @@ def image(tmp_path):
     return path
 
 
-def test_images_in_any_form_arrive_unchanged(server, image):
+def test_images_arrive_unchanged(server, image):
+    """Of all the forms in which they come, those of OpenAI have a setting beside the image."""
     data = base64.b64encode(image.read_bytes()).decode()
     uri = f"data:image/png;base64,{data}"
     source = {"type": "base64", "media_type": "image/png", "data": data}
     blocks = [
         load_image(str(image)).block,
-        {"type": "image", "url": uri},
-        {"type": "image_url", "image_url": {"url": uri, "detail": "low"}},
-        {"type": "image_url", "image_url": uri},
-        {"type": "image_url", "image_url": str(image)},
-        {"type": "image", "url": image.as_uri()},
         {"type": "image", "source": source},
-        {"type": "input_image", "image_url": uri},
-        {"type": "image", "image": image.read_bytes()},
+        {"type": "image_url", "image_url": {"url": uri, "detail": "low"}},
+        {"type": "image_url", "image_url": str(image)},
     ]
     messages = [SystemMessage("You answer."), HumanMessage([*blocks, TEXT])]
     model_on(server).invoke(messages)
@@ -83,7 +78,7 @@ def test_images_in_any_form_arrive_unchanged(server, image):
     first, second = sent(server)["messages"]
     assert first == {"role": "system", "content": "You answer."}
     assert second["content"][-1] == TEXT
-    assert second["content"][2]["image_url"]["detail"] == "low"  # a setting of OpenAI's
+    assert second["content"][2]["image_url"]["detail"] == "low"
     assert messages[1].content == [*blocks, TEXT]  # the caller's own are not changed
 
 
@@ -97,19 +92,17 @@ def test_images_arrive_as_they_look_and_shrunk(server, image, tmp_path):
     plain, upright = (Image.open(io.BytesIO(data)) for data in sent_images(server))
     assert (plain.size, plain.getpixel((0, 0))) == ((64, 48), (255, 255, 255))
     assert upright.size == (80, 120)
+    prompt = [HumanMessage([load_image(str(image)).block, TEXT])]
     for limit, expected in ((400, (48, 32)), (2400, (60, 40)), (9600, (120, 80))):
-        prompt = [HumanMessage([load_image(str(image)).block, TEXT])]
         model_on(server, max_pixels=limit).invoke(prompt)
         (data,) = sent_images(server)
         assert Image.open(io.BytesIO(data)).size == expected
     assert data == image.read_bytes()
-
-
-def test_images_of_the_web_need_allow_fetch(server, ask):
+    server.requests.clear()
     prompt = [HumanMessage([{"type": "image", "url": "http://127.0.0.1:9/red.png"}])]
     for allowed, words in ((False, "allow_fetch=True"), (True, "not on the public internet")):
         with pytest.raises(ImageError, match=words):
-            ask(model_on(server, allow_fetch=allowed), prompt)
+            model_on(server, allow_fetch=allowed).invoke(prompt)
     assert not server.requests
 
 
@@ -127,25 +120,8 @@ def test_settings_of_the_model_and_of_a_call(server):
     assert not {"timeout", "max_completion_tokens"} & set(sent(server))
 
 
-@pytest.fixture(params=["invoke", "ainvoke", "stream", "astream"])
-def whole(request):
-    """Asks a model, and returns the message or the sum of its chunks."""
-
-    async def read(model):
-        return [chunk async for chunk in model.astream("?")]
-
-    def ask(model):
-        if "stream" not in request.param:
-            return (
-                model.invoke("?") if request.param == "invoke" else asyncio.run(model.ainvoke("?"))
-            )
-        chunks = list(model.stream("?")) if request.param == "stream" else asyncio.run(read(model))
-        return sum(chunks[1:], chunks[0])
-
-    return ask
-
-
-def test_usage_and_finish_reason(whole, server):
+def test_what_comes_with_an_answer(whole, server):
+    """The reasoning of a model with a parser too, by vLLM's name before and after 2026."""
     server.otherwise = answers("yes it is", finish="length")
     message = whole(model_on(server))
     assert message.text == "yes it is"
@@ -154,12 +130,12 @@ def test_usage_and_finish_reason(whole, server):
     assert message.usage_metadata["input_token_details"]["cache_read"] == 16
     assert message.response_metadata["finish_reason"] == "length"
     assert message.response_metadata["model_name"] == "m"
-
-
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_the_reasoning_of_a_server_is_kept(name, whole, server):
-    """Of a model with a reasoning parser, by the name of vLLM before and after 2026."""
-    for text, finish in (("4", "stop"), (None, "length"), ("", "length")):
+    assert "reasoning_content" not in message.additional_kwargs
+    for name, text, finish in (
+        ("reasoning_content", "4", "stop"),
+        ("reasoning", None, "length"),
+        ("reasoning", "", "length"),
+    ):
         server.otherwise = answers(text, finish=finish, **{name: "Two and two are four."})
         message = whole(model_on(server))
         assert message.text == (text or "")
@@ -168,8 +144,6 @@ def test_the_reasoning_of_a_server_is_kept(name, whole, server):
         assert reasoning == {"type": "reasoning", "reasoning": "Two and two are four."}
         assert [block["text"] for block in rest] == ([text] if text else [])
         assert message.response_metadata["finish_reason"] == finish
-    server.otherwise = answers("4", **{name: None})
-    assert "reasoning_content" not in whole(model_on(server)).additional_kwargs
 
 
 def test_no_answer_names_its_reason(whole, server):
@@ -248,49 +222,50 @@ def test_nothing_of_another_service_reaches_the_server(key, server, monkeypatch,
     assert "sk-in-a-header" not in text
 
 
-@pytest.fixture(params=["setting", "environment", "named variable", "pair file"])
-def with_key(request, server, monkeypatch, tmp_path):
-    """Makes a model with a key from each of the places where keys are read."""
+@pytest.fixture
+def with_key(server, monkeypatch, tmp_path):
+    """Ways to make a model with a key from each of the places where keys are read."""
+    path = tmp_path / "pair.yaml"
+    model = f"{{model: m, base_url: '{server.url}', api_key_env: MY_KEY, retries: 0, timeout: 7}}"
+    path.write_text(f"backend: server\nsmall: {model}\nlarge: {model}\n")
 
-    def make(key):
-        if request.param == "setting":
-            return model_on(server, api_key=key)
-        if request.param == "environment":
-            monkeypatch.setenv("VLLM_API_KEY", key)
-            return model_on(server)
-        monkeypatch.setenv("MY_KEY", key)
-        if request.param == "named variable":
-            return model_on(server, api_key_env="MY_KEY")
-        model = (
-            f"{{model: m, base_url: '{server.url}', api_key_env: MY_KEY, retries: 0, timeout: 7}}"
-        )
-        path = tmp_path / "pair.yaml"
-        path.write_text(f"backend: server\nsmall: {model}\nlarge: {model}\n")
-        assert load_pair(path).large.request_timeout == 7
-        return load_pair(path).small
+    def by_variable(name, make):
+        def made(key):
+            monkeypatch.setenv(name, key)
+            return make()
 
-    return make
+        return made
+
+    return [
+        lambda key: model_on(server, api_key=key),
+        by_variable("VLLM_API_KEY", lambda: model_on(server)),
+        by_variable("MY_KEY", lambda: model_on(server, api_key_env="MY_KEY")),
+        by_variable("MY_KEY", lambda: load_pair(path).small),
+    ]
 
 
 def test_a_key_is_sent_and_never_shown(with_key, server):
-    for around in ("{}", "{}\n", "{}\r\n", " {} ", "\t{}"):
-        model = with_key(around.format(KEY))
-        assert model.invoke("?").text == "yes"
-        assert authorization(server) == f"Bearer {KEY}"
-        for text in (repr(model), str(model.asdict()), dumps(model), model._identifying_params):
-            assert KEY not in str(text)
-    for blank in (" ", "\r\n"):
-        with_key(blank).invoke("?")
-        assert authorization(server) == "Bearer none"
+    for make in with_key:
+        for around in ("{}", "{}\n", "{}\r\n", " {} ", "\t{}"):
+            model = make(around.format(KEY))
+            assert model.invoke("?").text == "yes"
+            assert authorization(server) == f"Bearer {KEY}"
+            for text in (repr(model), str(model.asdict()), dumps(model), model._identifying_params):
+                assert KEY not in str(text)
+        for blank in (" ", "\r\n"):
+            make(blank).invoke("?")
+            assert authorization(server) == "Bearer none"
+    assert model.request_timeout == 7  # the pair file's
 
 
-@pytest.mark.parametrize("within", ["\u00e9", "\r\n", "\n", "\x7f", "\u2013", "\ufeff"])
-def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(within, with_key):
-    with pytest.raises((ModelError, ConfigError), match=r"API key in .* is malformed") as error:
-        with_key(f"{KEY[:8]}{within}{KEY[8:]}")
-    shown = "".join(traceback.format_exception(error.value))
-    assert KEY[:8] not in shown
-    assert KEY[8:] not in shown
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(with_key):
+    for make in with_key:
+        for within in ("\u00e9", "\r\n", "\n", "\x7f", "\u2013", "\ufeff"):
+            with pytest.raises((ModelError, ConfigError), match=r"API key in .* is malf") as error:
+                make(f"{KEY[:8]}{within}{KEY[8:]}")
+            shown = "".join(traceback.format_exception(error.value))
+            assert KEY[:8] not in shown
+            assert KEY[8:] not in shown
 
 
 def test_settings_that_cannot_be_sent_are_refused(server, monkeypatch):
@@ -387,15 +362,6 @@ def test_a_forked_child_has_connections_of_its_own(server):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stderr == ""
     assert done.stdout.split() == ["yes", "yes", "yes", "0", "yes"]
-
-
-def test_the_documented_pair_file_is_one(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "serving.md"
-    path = tmp_path / "my-servers.yaml"
-    path.write_text(page.read_text(encoding="utf-8").split("```yaml\n")[1].partition("```")[0])
-    pair = load_pair(path)
-    assert str(pair.small.openai_api_base) == "http://127.0.0.1:8101/v1"
-    assert pair.large.model_name == "demo:large"
 
 
 def test_the_package_without_langchain_openai_names_the_extra():
