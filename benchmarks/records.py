@@ -180,18 +180,13 @@ class MachineLoad:
     busy_cores: float
     load_average: float
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether more than half of the cores are at work for others."""
-        return self.busy_cores > self.cores / 2
-
     def warning(self, when: str) -> str | None:
-        """Return a sentence for whoever measures time on a busy machine; None on an idle one.
+        """Return a sentence if more than half of the cores were at work for others; else None.
 
         Args:
             when: When this was, such as "before the timing".
         """
-        if not self.is_busy:
+        if self.busy_cores <= self.cores / 2:
             return None
         return (
             f"Other programs kept {self.busy_cores:.1f} of {self.cores} cores at work {when}; "

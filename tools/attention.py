@@ -93,8 +93,8 @@ def attention(
     if plots:
         require("matplotlib", "adjustText", extra="plots")
 
-    from ..benchmarks.attention.layers import layer_strategies
     from ..benchmarks.attention.measure import measure
+    from ..benchmarks.attention.tables import layer_strategies
     from ..models.attention import wanted_layers
     from ..models.pairs import load_pair
     from .rendering import show_lines, show_tables
@@ -172,10 +172,8 @@ def _write(
 ) -> "tuple[list[Table], dict[str, Any]]":
     """Write all files, and return the tables, the records and the files' names."""
     from ..benchmarks.attention.figures import AttentionFigures
-    from ..benchmarks.attention.layers import layer_table
-    from ..benchmarks.attention.page import page
     from ..benchmarks.attention.plots import plots as draw
-    from ..benchmarks.attention.tables import records, tables, write_files
+    from ..benchmarks.attention.tables import layer_table, page, records, tables, write_files
     from ..benchmarks.records import write_run_record
 
     figures = AttentionFigures(found.readings, share)

@@ -113,7 +113,7 @@ def _write(
 ) -> list[str]:
     """Write the report's files and return their names."""
     from ..benchmarks.records import write_json, write_lines, write_run_record
-    from ..benchmarks.report.examples import disagreement_records
+    from ..benchmarks.report.page import disagreement_records
     from ..benchmarks.report.table import markdown_text
 
     names = [run.folder.resolve().name for run in runs]

@@ -1,13 +1,22 @@
-"""What was measured, as tables, as flat records, and as files."""
+"""What was measured, as tables, flat records, files and a page; and the layers compared."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...configs import SparseTransfer
 from ...configs.files import write_whole
+from ...nodes.sparse_transfer import smallest_set
+from ..evaluation.results import Result
+from ..evaluation.variants import Variant
+from ..question import Benchmark, BenchmarkQuestion
 from ..records import Record, write_records
+from ..report.evaluated import call_frame, difference, mean, result_frame, score
+from ..report.page import image_uri, lettered, render
 from ..report.table import Table, percent, shown
+from ..statistics import Estimate
 from .figures import ALL_HEADS, FIGURES, OVERLAPS, WHOLE, AttentionFigures, Frame
+from .measure import Reading
 
 SOURCE_NAMES = {"small": "large + small R", "large": "large + large R"}
 """The large model reading each model's reasoning, as the paper's 8B+2B-R and 8B+8B-R."""
@@ -19,6 +28,25 @@ _OVERLAP_NOTE = (
     "without any selection."
 )
 _UNITS = {"total_attention": "share", "tokens_needed": "tokens", "share_needed": "share"}
+_FULL, _PROTOCOL = "full_transfer", "typed"
+
+_LAYERS_NOTE = (
+    "Scores (%) are in the typed protocol. Differences to full transfer are paired by question, in "
+    "points. Intervals are 95%, by image. Take the layer with the fewest tokens whose interval of "
+    "the difference lies above what you may lose; the best layer of a sample looks better than it "
+    "is, so measure the one you take on other questions."
+)
+_COLUMNS = {
+    "tokens": "tokens",
+    "share_of_tokens": "% of all",
+    "score": "score",
+    "minus_full_transfer": "minus full transfer",
+}
+
+QUESTIONS = 12
+"""How many questions the page has, spread over the sample."""
+
+_SCALE = 1000
 
 
 def tables(figures: AttentionFigures) -> list[Table]:
@@ -46,7 +74,7 @@ def write_files(
     made: list[Table],
     found: list[Record],
     images: Mapping[str, bytes],
-    page: str,
+    html: str,
 ) -> list[str]:
     """Write the figures as CSV, Markdown, JSON, plots and a page.
 
@@ -57,7 +85,7 @@ def write_files(
         made: The tables.
         found: The records.
         images: PNG files by name, without ending.
-        page: The page.
+        html: The page.
 
     Returns:
         The names of the files.
@@ -73,7 +101,7 @@ def write_files(
         "top_tokens.csv": _csv(top_token_rows(figures)),
         "attention.md": "\n\n".join(parts) + "\n",
         **{f"attention-{name}.png": png for name, png in images.items()},
-        "attention.html": page,
+        "attention.html": html,
     }
     for name, content in contents.items():
         write_whole(folder / name, content)
@@ -177,3 +205,124 @@ def _ends(name: str, found: Any) -> dict[str, float | None]:
 
 def _csv(rows: Frame) -> str:
     return str(rows.to_csv(index=False, lineterminator="\n"))
+
+
+def layer_strategies(layers: Sequence[int], sparse: SparseTransfer) -> list[str]:
+    """Return the strategies to run: full transfer, and sparse transfer at each layer.
+
+    Args:
+        layers: The layers, 1 for the first.
+        sparse: How tokens are selected, but for the layer.
+    """
+    chosen = [sparse.model_copy(update={"layer": layer}) for layer in layers]
+    return [_FULL, *(Variant(_FULL, one).name for one in chosen)]
+
+
+def layer_table(benchmark: Benchmark, results: Sequence[Result]) -> tuple[Table, list[Record]]:
+    """Compare layers by the answers after sparse transfer.
+
+    Args:
+        benchmark: The questions.
+        results: The results of `layer_strategies`; failed ones are left out.
+
+    Returns:
+        A table with a row per layer, and its figures as records: `layers.L3.score`, ...
+    """
+    frame = result_frame(benchmark, [one for one in results if one["error"] is None])
+    calls = call_frame(frame)
+    by_strategy = {name: own.set_index("question") for name, own in frame.groupby("strategy")}
+    full = by_strategy.get(_FULL, frame[:0].set_index("question"))
+    names = list(dict.fromkeys(one["strategy"] for one in results))
+    any_sparse = next((name for name in names if name != _FULL), "")
+    rows, records = [], []
+    for name in names:
+        own = by_strategy.get(name, full[:0])
+        sparse = Variant.read(name).sparse
+        label = "full transfer" if sparse is None else f"L{sparse.layer}"
+        # A full transfer's tokens are those of the same reasonings as a whole.
+        own_calls = calls[calls["strategy"] == (any_sparse if sparse is None else name)]
+        kept = own_calls.dropna(subset="kept_tokens")
+        tokens = mean(kept, "reasoning_tokens" if sparse is None else "kept_tokens")
+        kept = kept.assign(part=kept["kept_tokens"] / kept["reasoning_tokens"].clip(lower=1))
+        figures: dict[str, tuple[Estimate, str]] = {
+            "tokens": (tokens, "tokens"),
+            "share_of_tokens": (percent(mean(kept, "part")), "%"),
+            "score": (percent(score(benchmark, own, _PROTOCOL)), "%"),
+            "minus_full_transfer": (percent(difference(own, full, _PROTOCOL)), "points"),
+        }
+        if sparse is None:
+            del figures["share_of_tokens"], figures["minus_full_transfer"]
+        rows.append((label, *(figures[key][0] if key in figures else None for key in _COLUMNS)))
+        where = label.replace(" ", "_")
+        records += [
+            Record.of(f"layers.{where}.{key}", found, unit)
+            for key, (found, unit) in figures.items()
+            if found.value is not None
+        ]
+    table = Table(
+        "layers",
+        f"Sparse transfer by layer: {len(full)} questions (Table 9)",
+        ("layer", *_COLUMNS.values()),
+        rows,
+        scale=1.0,
+        notes=(_LAYERS_NOTE,),
+    )
+    return table, records
+
+
+def page(figures: AttentionFigures, title: str, layer: int) -> str:
+    """Return the page's HTML; it needs no other file and no network.
+
+    Args:
+        figures: What was measured.
+        title: What it was measured on, in a line.
+        layer: The layer that is shown first.
+
+    Raises:
+        ConfigError: Jinja2 is not installed.
+    """
+    by_id: dict[str, list[Reading]] = {}
+    for one in figures.readings:
+        by_id.setdefault(one.question.id, []).append(one)
+    whole = [found for found in by_id.values() if len(found) == len(figures.sources)]
+    count = min(QUESTIONS, len(whole))
+    chosen = [whole[len(whole) * number // count] for number in range(count)]
+    return render(
+        __package__,
+        title=title,
+        held=f"{100 * figures.share:g}%",
+        layers=figures.layers,
+        first=figures.layers.index(layer),
+        scale=_SCALE,
+        questions=[_question(figures, found[0].question, found) for found in chosen],
+    )
+
+
+def _question(
+    figures: AttentionFigures, question: BenchmarkQuestion, readings: Sequence[Reading]
+) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "question": question.question,
+        "choices": lettered(question),
+        "answers": question.answers,
+        "images": list(filter(None, map(image_uri, question.images))),
+        "readings": [_reading(figures, one) for one in readings],
+    }
+
+
+def _reading(figures: AttentionFigures, one: Reading) -> dict[str, Any]:
+    """Return a reasoning as tokens, and for each layer their weights and which are kept."""
+    measured, text = one.measured, one.measured.reasoning
+    by_layer = [measured.groups(layer) for layer in figures.layers]
+    return {
+        "source": SOURCE_NAMES[one.source],
+        "tokens": [text[group.start : group.end] for group in by_layer[0]],
+        "weights": [
+            [round(_SCALE * group.weight / (whole or 1)) for group in groups]
+            for groups in by_layer
+            for whole in (sum(group.weight for group in groups),)
+        ],
+        "kept": [smallest_set(groups, figures.share) for groups in by_layer],
+        "totals": [round(_SCALE * measured.total(layer)) for layer in figures.layers],
+    }

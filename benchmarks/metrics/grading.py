@@ -7,17 +7,11 @@ from typing import Literal, get_args
 
 from ...answers import Answer, AnswerType, agree, parse
 from ..question import BenchmarkQuestion
-from .open_answers import (
-    TOLERANCE,
-    anls,
-    official_open_match,
-    relaxed_match,
-    vlmevalkit_answers,
-    vlmevalkit_open_match,
-)
 from .readers import (
+    TOLERANCE,
     LetterReader,
     YesNo,
+    anls,
     exact_letter,
     lmms_letter,
     lmms_mmmu_letter,
@@ -25,8 +19,12 @@ from .readers import (
     lmms_static_letter,
     lmms_yes_no,
     mmmu_letter,
+    official_open_match,
     official_yes_no,
+    relaxed_match,
+    vlmevalkit_answers,
     vlmevalkit_letter,
+    vlmevalkit_open_match,
     vlmevalkit_yes_no,
     without_thinking,
 )
@@ -269,5 +267,5 @@ RULES: Mapping[str, Mapping[str, Rules]] = {
 }
 """By the benchmark's metric and the name of a figure, the rule of each protocol that has one.
 
-POPE's accuracy is among its own figures, in `pope.py`.
+POPE's accuracy is among its own figures, in `scoring.py`.
 """

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...nodes.state import Route
-from .. import statistics
 from ..statistics import Estimate
-from .evaluated import Evaluated, Frame, grade, proportion
-from .table import FEW, Cell
+from .evaluated import Evaluated, difference, grade, proportion
+from .table import Cell, images_if_few
 
 ROUTES: tuple[Route, ...] = ("direct", "reasoned", "transferred")
 
@@ -47,45 +46,18 @@ def route_rows(run: Evaluated, protocol: str) -> Iterator[tuple[Cell, ...]]:
         model right, and how many a right one wrong.
     """
     column = f"grade.{protocol}"
-    rows = run.of("mai").dropna(subset=["route", column])
     if not len(run.of("mai")):
         return
-    calls = run.calls_of("mai", "large", "direct")
-    before = grade(run.benchmark, calls["text"])[column].reindex(rows.index)
-    moved = (rows[column] - before)[rows["route"] == "transferred"]
+    rows = run.of("mai").dropna(subset=["route", column])
+    before = grade(run.benchmark, run.calls_of("mai", "large", "direct")["text"])[column]
     for route in ROUTES:
         own = rows[rows["route"] == route]
         last: tuple[Cell, ...] = (proportion(own, own[column] < 1), None, None)
         if route == "transferred":
-            known = moved.dropna()
-            last = (None, proportion(own, known > 0), proportion(own, known < 0))
-        yield (
-            route,
-            proportion(rows, rows["route"] == route),
-            proportion(own, own[column]),
-            *last,
-        )
-
-
-def difference(first: Frame, second: Frame, protocol: str) -> Estimate:
-    """Return the accuracy of some results minus that of others, over the questions in both.
-
-    Args:
-        first: Rows of `Evaluated.results` by question id.
-        second: The others.
-        protocol: Whose reading of the outputs counts.
-    """
-    column = f"grade.{protocol}"
-    gaps = (first[column] - second[column]).reindex(first.index).dropna()
-    return statistics.paired_difference(gaps.tolist(), first["image"][gaps.index].tolist())
-
-
-def time_ratio(run: Evaluated, first: str, second: str) -> Estimate:
-    """Return a strategy's seconds over another's, over evaluated questions both were timed on."""
-    both = run.seconds.reindex(columns=list(dict.fromkeys([first, second]))).dropna()
-    both = both[both.index.isin(run.questions)]
-    images = [run.questions[one].images or (one,) for one in both.index]
-    return statistics.ratio(both[first].tolist(), both[second].tolist(), images)
+            moved = (own[column] - before.reindex(own.index)).dropna()
+            last = (None, proportion(own, moved > 0), proportion(own, moved < 0))
+        share = proportion(rows, rows["route"] == route)
+        yield (route, share, proportion(own, own[column]), *last)
 
 
 def verdict(run: Evaluated, protocol: str) -> Verdict | None:
@@ -93,7 +65,7 @@ def verdict(run: Evaluated, protocol: str) -> Verdict | None:
     if not len(run.of("mai")):
         return None
     gap = difference(run.of("mai"), run.of(REFERENCE), protocol)
-    return judge(gap, time_ratio(run, "mai", REFERENCE))
+    return judge(gap, run.time_ratio("mai", REFERENCE))
 
 
 def judge(gap: Estimate, time: Estimate) -> Verdict:
@@ -148,7 +120,6 @@ def _points(gap: float | None) -> str:
 
 
 def _measured_on(estimate: Estimate) -> str:
-    about = ""
-    if estimate.clusters is not None and estimate.clusters < FEW:
-        about = f" about {estimate.clusters} image{'s' if estimate.clusters > 1 else ''}"
+    few = images_if_few(estimate)
+    about = f" about {few}" if few else ""
     return f"{estimate.questions} question{'s' if estimate.questions > 1 else ''}{about}"

@@ -1,24 +1,106 @@
-"""An evaluation's results as pandas frames: a row per question and strategy, a row per call."""
+"""An evaluation's folder, checked line by line, as pandas frames: per result and per call."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypeVar
 
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeFloat, TypeAdapter
+from pydantic import ValidationError as PydanticError
+from typing_extensions import TypedDict
+
+from ...configs import ConfigError
+from ...configs.files import existing_folder
+from ...nodes.state import CallStyle, Role, Route
 from .. import statistics
-from ..metrics import PROTOCOLS, Protocol, check_scoring, grades, headline
+from ..evaluation.results import QUESTIONS_FILE, RESULTS_FILE, SUMMARY_FILE
+from ..evaluation.timed import TIMED_FILE, TIMING_FILE
+from ..metrics import METRICS, PROTOCOLS, Protocol, check_scoring, grades, headline
 from ..metrics.grading import RULES, YES_NO, Grade, is_unread
 from ..question import Benchmark, BenchmarkQuestion
 from ..statistics import Estimate
-from .folder import Call, EvaluationFolder, RunRecord
 from .table import NOTHING
 
 Frame = Any
 """A pandas DataFrame."""
 
+_Read = TypeVar("_Read")
+
 _LENIENT = ("lmms", "vlmevalkit")
 """Protocols whose F1 is 0 where there is no hit, no false alarm and no miss."""
+
+
+class _Models(TypedDict):
+    small: dict[str, Any]
+    large: dict[str, Any]
+
+
+class RunRecord(BaseModel):
+    """What a report needs of `run.json`; the rest is kept as it is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    benchmark: str
+    metric: str
+    pair: str
+    models: _Models
+    command: str = ""
+    python: str = ""
+    versions: dict[str, str] = {}
+    machine: dict[str, Any] = {}
+
+
+class _Selection(TypedDict):
+    kept_tokens: int
+    reasoning_tokens: int
+    reached: float | None
+    layer: int | None
+
+
+class _Call(TypedDict):
+    role: Role
+    style: CallStyle
+    text: str
+    answer: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    drafted_tokens: NotRequired[int | None]
+    accepted_tokens: NotRequired[int | None]
+    cut: str | None
+    selection: NotRequired[_Selection]
+
+
+class _Result(TypedDict):
+    id: str
+    strategy: str
+    answer: str | None
+    text: str | None
+    route: Route | None
+    fallback: str | None
+    calls: list[_Call]
+    error: str | None
+
+
+class _Summary(TypedDict):
+    strategy: str
+    questions: int
+
+
+class _Timing(TypedDict):
+    strategy: str
+    name: str
+    value: FiniteFloat | None
+    low: NotRequired[FiniteFloat | None]
+    high: NotRequired[FiniteFloat | None]
+    questions: int
+
+
+class _Timed(TypedDict):
+    id: str
+    strategy: str
+    seconds: NonNegativeFloat
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,41 +145,54 @@ class Evaluated:
         """Read a folder.
 
         Raises:
-            ConfigError: There is no such folder, no finished evaluation in it, or the extra
-                `benchmarks` is not installed.
+            ConfigError: There is no such folder, no finished evaluation in it (names the file and
+                the line), or the extra `benchmarks` is not installed.
         """
         import pandas as pd
 
-        folder = EvaluationFolder(name)
-        check_scoring(folder.benchmark)
-        broken = [result["strategy"] for result in folder.results if result["error"] is not None]
-        results = result_frame(
-            folder.benchmark, [result for result in folder.results if result["error"] is None]
+        folder = existing_folder(name)
+        if folder is None:
+            raise ConfigError(f"There is no folder {str(name)!r}; `mai evaluate` makes one.")
+        files = _Files(folder)
+        record = files.whole("run.json", RunRecord)
+        if record.metric not in METRICS:
+            raise files.unfinished(f"run.json: the metric {record.metric!r} is unknown")
+        questions = files.lines(QUESTIONS_FILE, BenchmarkQuestion)
+        found = files.lines(RESULTS_FILE, _Result)
+        written = datetime.fromtimestamp((folder / RESULTS_FILE).stat().st_mtime, UTC)
+        files.check_complete(questions, found)
+        has = [(folder / name).exists() for name in (TIMING_FILE, TIMED_FILE)]
+        timing = files.whole(TIMING_FILE, list[_Timing]) if has[0] else []
+        lines = files.lines(TIMED_FILE, _Timed) if has[1] else []
+        benchmark = Benchmark(
+            name=record.benchmark, questions=tuple(questions), prompts="", metric=record.metric
         )
-        timed = pd.DataFrame(folder.timed, columns=["id", "strategy", "seconds"])
+        check_scoring(benchmark)
+        timed = pd.DataFrame(lines, columns=["id", "strategy", "seconds"])
         timed = timed.drop_duplicates(["id", "strategy"], keep="last")
         seconds = timed.pivot(index="id", columns="strategy", values="seconds")
+        results = result_frame(benchmark, [one for one in found if one["error"] is None])
         return cls(
-            folder=folder.path,
-            benchmark=folder.benchmark,
-            questions={question.id: question for question in folder.benchmark.questions},
-            pair=folder.record.pair,
+            folder=folder,
+            benchmark=benchmark,
+            questions={one.id: one for one in questions},
+            pair=record.pair,
             models={
-                "small": _model_name("small", folder.record.models["small"]),
-                "large": _model_name("large", folder.record.models["large"]),
+                "small": _model_name("small", record.models["small"]),
+                "large": _model_name("large", record.models["large"]),
             },
             results=results,
             calls=call_frame(results),
-            failed={name: broken.count(name) for name in dict.fromkeys(broken)},
+            failed=Counter(one["strategy"] for one in found if one["error"] is not None),
             seconds=seconds.reindex(timed["id"].unique(), columns=timed["strategy"].unique()),
             timing={
                 (one["strategy"], one["name"]): Estimate(
                     one["value"], one.get("low"), one.get("high"), one["questions"]
                 )
-                for one in folder.timing
+                for one in timing
             },
-            record=folder.record,
-            written=folder.written,
+            record=record,
+            written=written,
         )
 
     @property
@@ -133,6 +228,69 @@ class Evaluated:
         """Return a figure of the timed runs."""
         return self.timing.get((strategy, name), NOTHING)
 
+    def time_ratio(self, first: str, second: str) -> Estimate:
+        """Return a strategy's seconds over another's, over evaluated questions timed with both."""
+        both = self.seconds.reindex(columns=list(dict.fromkeys([first, second]))).dropna()
+        both = both[both.index.isin(self.questions)]
+        images = [self.questions[one].images or (one,) for one in both.index]
+        return statistics.ratio(both[first].tolist(), both[second].tolist(), images)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a folder; what is not whole raises a `ConfigError` that names it."""
+
+    folder: Path
+
+    def whole(self, name: str, kind: type[_Read]) -> _Read:
+        return self._parsed(self._bytes(name), name, TypeAdapter(kind))
+
+    def lines(self, name: str, kind: type[_Read]) -> list[_Read]:
+        adapter = TypeAdapter(kind)
+        return [
+            self._parsed(line, f"{name}, line {number}", adapter)
+            for number, line in enumerate(self._bytes(name).splitlines(), start=1)
+        ]
+
+    def check_complete(
+        self, questions: Sequence[BenchmarkQuestion], results: Sequence[_Result]
+    ) -> None:
+        """Compare results with questions and summary: written last, it tells a finished one."""
+        if lost := {one["id"] for one in results} - {one.id for one in questions}:
+            raise self.unfinished(f"{QUESTIONS_FILE} lacks the question {min(lost)!r}")
+        known: dict[str, int] = {}
+        for record in self.whole(SUMMARY_FILE, list[_Summary]):
+            name = record["strategy"]
+            known[name] = max(record["questions"], known.get(name, 0))
+        found = Counter(one["strategy"] for one in results if one["error"] is None)
+        for name in dict.fromkeys([*(one["strategy"] for one in results), *known]):
+            if known.get(name, -1) != found[name]:
+                raise self.unfinished(
+                    f"{RESULTS_FILE} has {found[name]} results of {name}, {SUMMARY_FILE} "
+                    f"{known.get(name, 'none')}"
+                )
+
+    def unfinished(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"The folder {str(self.folder)!r} holds no finished evaluation ({why}); let "
+            "`mai evaluate` come to its end there."
+        )
+
+    def _parsed(self, text: bytes, place: str, adapter: TypeAdapter[_Read]) -> _Read:
+        try:
+            return adapter.validate_json(text)
+        except PydanticError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            why = f"{place}: {where + ': ' if where else ''}{first['msg']}"
+            raise self.unfinished(why) from error
+
+    def _bytes(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise self.unfinished(f"{name}: {error.strerror}") from error
+
 
 def result_frame(benchmark: Benchmark, results: Sequence[Any]) -> Frame:
     """Return `Evaluated.results`.
@@ -159,13 +317,12 @@ def call_frame(results: Frame) -> Frame:
 
     keys = ["question", "image", "strategy", "route"]
     own = ["role", "style", "text", "input_tokens", "output_tokens"]
-    selected = ["kept_tokens", "reasoning_tokens", "reached", "layer"]
     rows = [
         {key: result[key] for key in keys} | {**call} | {**call.get("selection", {})}
         for result in results[[*keys, "calls"]].to_dict("records")
         for call in result["calls"]
     ]
-    return pd.DataFrame(rows, columns=[*keys, *own, *selected])
+    return pd.DataFrame(rows, columns=[*keys, *own, *_Selection.__annotations__])
 
 
 def grade(benchmark: Benchmark, texts: Frame) -> Frame:
@@ -191,8 +348,8 @@ def grade(benchmark: Benchmark, texts: Frame) -> Frame:
     }
     for protocol in PROTOCOLS:
         graded = [worth.get(protocol, {}).get(one) for one in by_id]
-        columns[f"grade.{protocol}"] = graded
         rule = _headline_rule(benchmark, protocol)
+        columns[f"grade.{protocol}"] = graded
         columns[f"score.{protocol}"] = (
             [rule(questions[one], text) for one, text in by_id.items()] if rule else graded
         )
@@ -203,10 +360,9 @@ def grade(benchmark: Benchmark, texts: Frame) -> Frame:
 def score(benchmark: Benchmark, rows: Frame, protocol: str) -> Estimate:
     """Return the benchmark's headline figure over some rows; questions of an image together."""
     values = rows[f"score.{protocol}"].dropna()
-    images = rows["image"][values.index].tolist()
     if benchmark.metric != "pope":
-        return statistics.proportion(values.tolist(), images)
-    found = statistics.f1([value == 1 for value in values], images)
+        return proportion(rows, values)
+    found = statistics.f1([value == 1 for value in values], rows["image"][values.index].tolist())
     empty = 0.0 if protocol in _LENIENT and len(rows) and not len(values) else found.value
     return Estimate(empty, found.low, found.high, len(rows), rows["image"].nunique())
 
@@ -221,6 +377,19 @@ def mean(rows: Frame, column: str) -> Estimate:
     """Return the mean of a column without bounds; rows without a value are left out."""
     known = rows[column].dropna().astype(float)
     return statistics.mean(known.tolist(), rows["image"][known.index].tolist())
+
+
+def difference(first: Frame, second: Frame, protocol: str) -> Estimate:
+    """Return the accuracy of some results minus that of others, over the questions in both.
+
+    Args:
+        first: Rows of `Evaluated.results` by question id.
+        second: The others.
+        protocol: Whose reading of the outputs counts.
+    """
+    column = f"grade.{protocol}"
+    gaps = (first[column] - second[column]).reindex(first.index).dropna()
+    return statistics.paired_difference(gaps.tolist(), first["image"][gaps.index].tolist())
 
 
 _ROW_KEYS = (
@@ -242,7 +411,7 @@ def _row(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tokens(calls: Sequence[Call]) -> float:
+def _tokens(calls: Sequence[_Call]) -> float:
     """Return the sum of output tokens; not a number if some are unknown, as of some servers."""
     counts = [call["output_tokens"] for call in calls]
     return float("nan") if None in counts else float(sum(count or 0 for count in counts))

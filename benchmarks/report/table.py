@@ -42,11 +42,8 @@ class Table:
     @property
     def has_estimates(self) -> bool:
         """Whether anything was measured."""
-        return any(
-            isinstance(cell, Estimate) and cell.value is not None
-            for row in self.rows
-            for cell in row
-        )
+        cells = (cell for row in self.rows for cell in row)
+        return any(isinstance(cell, Estimate) and cell.value is not None for cell in cells)
 
     def cells(self) -> list[list[str]]:
         """Return the rows as texts."""
@@ -55,11 +52,8 @@ class Table:
     def filled(self) -> "Table":
         """Return the table without columns that are empty in every row."""
         kept = [number for number in range(len(self.columns)) if any(r[number] for r in self.rows)]
-        return replace(
-            self,
-            columns=[self.columns[number] for number in kept],
-            rows=[[row[number] for number in kept] for row in self.rows],
-        )
+        columns = [self.columns[number] for number in kept]
+        return replace(self, columns=columns, rows=[[row[at] for at in kept] for row in self.rows])
 
     def csv(self) -> str:
         """Return the table as CSV."""
@@ -69,14 +63,9 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with its title above and its notes below."""
-        lines = [
-            f"**{markdown_text(self.title)}**",
-            "",
-            _line(self.columns),
-            "|---" * len(self.columns) + "|",
-        ]
-        notes = [line for note in self.notes for line in ("", note)]
-        return "\n".join([*lines, *map(_line, self.cells()), *notes]) + "\n"
+        head = [f"**{markdown_text(self.title)}**", "", _line(self.columns)]
+        rows = ["|---" * len(self.columns) + "|", *map(_line, self.cells())]
+        return "\n".join([*head, *rows, *(f"\n{note}" for note in self.notes)]) + "\n"
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat record per number.
@@ -92,18 +81,9 @@ class Table:
             for column, cell in named.items():
                 one = Estimate(cell, None, None, cell) if isinstance(cell, int) else cell
                 if isinstance(one, Estimate) and one.value is not None:
-                    found.append(
-                        {
-                            "table": self.name,
-                            **labels,
-                            "name": column,
-                            "value": one.value,
-                            "low": one.low,
-                            "high": one.high,
-                            "questions": one.questions,
-                            "pictures": one.clusters,
-                        }
-                    )
+                    figures = {"value": one.value, "low": one.low, "high": one.high}
+                    about = {"questions": one.questions, "pictures": one.clusters}
+                    found.append({"table": self.name, **labels, "name": column} | figures | about)
         return found
 
 
@@ -117,12 +97,19 @@ def shown(cell: Cell, scale: float = 100.0, places: int = 1) -> str:
     if cell.value is None:
         return "-"
     value = f"{scale * cell.value:.{places}f}"
-    told = []
+    interval = ""
     if cell.low is not None and cell.high is not None:
-        told.append(f"{scale * cell.low:.{places}f} to {scale * cell.high:.{places}f}")
-    if cell.clusters is not None and cell.clusters < FEW:
-        told.append(f"{cell.clusters} image{'s' if cell.clusters > 1 else ''}")
-    return f"{value} ({', '.join(told)})" if told else value
+        interval = f"{scale * cell.low:.{places}f} to {scale * cell.high:.{places}f}"
+    told = ", ".join(filter(None, (interval, images_if_few(cell))))
+    return f"{value} ({told})" if told else value
+
+
+def images_if_few(estimate: Estimate) -> str:
+    """Return "3 images" where an estimate is about few; else an empty text."""
+    count = estimate.clusters
+    if count is None or count >= FEW:
+        return ""
+    return f"{count} image{'s' if count > 1 else ''}"
 
 
 def percent(part: Estimate) -> Estimate:

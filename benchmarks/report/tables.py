@@ -5,17 +5,18 @@ Figure 1's points are in `economy`.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...answers import agree, parse
+from ...answers import agree
 from ...configs import SparseTransfer
 from ...nodes.prompts import Style
 from .. import statistics
 from ..evaluation.results import GATED
 from ..evaluation.variants import Variant
 from ..metrics import PROTOCOLS
+from ..metrics.grading import read
 from ..statistics import Estimate
-from .cascade import REFERENCE, difference, route_rows, time_ratio
+from .cascade import REFERENCE, route_rows
 from .economy import EconomyPoint, accept_rate
-from .evaluated import Evaluated, Frame, grade, mean, proportion, score
+from .evaluated import Evaluated, difference, grade, mean, proportion, score
 from .table import NOTHING, Cell, Table, percent
 
 Row = tuple[Cell, ...]
@@ -205,7 +206,7 @@ def gated(runs: Sequence[Evaluated], protocol: str) -> Table:
                 *(run.score(name, protocol) for name in (GATED, "mai")),
                 difference(own, plain, protocol),
                 statistics.ratio(spent, before, both["image"].tolist()),
-                time_ratio(run, GATED, "mai"),
+                run.time_ratio(GATED, "mai"),
             )
         )
     figures = ("skipped", "changed answers", "score", "MAI", "accuracy", "tokens", "time")
@@ -254,7 +255,7 @@ def differences(runs: Sequence[Evaluated], protocol: str) -> Table:
         others = dict.fromkeys([*run.strategies, *run.seconds.columns])
         for name in [one for one in others if one != "mai" and len(run.of("mai"))]:
             gap = difference(run.of("mai"), run.of(name), protocol)
-            time = time_ratio(run, "mai", name)
+            time = run.time_ratio("mai", name)
             rows.append(
                 (run.benchmark.name, name, gap.questions, gap, time.questions or None, time)
             )
@@ -289,8 +290,12 @@ def times(runs: Sequence[Evaluated], predicted: Mapping[tuple[str, str], float])
         for name in run.seconds.columns:
             cells = [run.time(name, figure) for figure in figures]
             row = run.benchmark.name, name, int(run.seconds[name].count()), *cells
-            said = predicted.get((run.benchmark.name.lower(), name))
-            rows.append((*row, _over(said, cells[1])) if predicted else row)
+            said, timed = predicted.get((run.benchmark.name.lower(), name)), cells[1]
+            over = None
+            if said is not None and timed.value:
+                low, high = (said / end if end else None for end in (timed.high, timed.low))
+                over = Estimate(said / timed.value, low, high, timed.questions)
+            rows.append((*row, over) if predicted else row)
     return Table(
         "times",
         "Seconds, timed in one process (Table 11)",
@@ -318,7 +323,7 @@ def decoding(runs: Sequence[Evaluated], protocol: str) -> Table:
                 percent(accept_rate(run, name)),
                 run.time(name, "total_seconds"),
                 run.time(name, "seconds_per_question"),
-                time_ratio(run, REFERENCE, name),
+                run.time_ratio(REFERENCE, name),
                 percent(run.score(name, protocol)),
             )
             for run in runs
@@ -413,14 +418,6 @@ def _timing_notes(run: Evaluated) -> Iterator[str]:
         yield f"{run.benchmark.name}: timed, but without results: {', '.join(absent)}."
 
 
-def _over(predicted: float | None, timed: Estimate) -> Estimate | None:
-    """Return a prediction over the timed mean, with the interval of that."""
-    if predicted is None or not timed.value:
-        return None
-    low, high = (predicted / end if end else None for end in (timed.high, timed.low))
-    return Estimate(predicted / timed.value, low, high, timed.questions)
-
-
 def _sparse_rows(run: Evaluated, protocol: str) -> Iterator[Row]:
     variants = sorted(
         (one for one in map(Variant.read, run.strategies) if one.sparse), key=_sparse_order
@@ -429,8 +426,9 @@ def _sparse_rows(run: Evaluated, protocol: str) -> Iterator[Row]:
     if variants and len(run.of("large_direct")):
         nothing = percent(run.score("large_direct", protocol))
         yield head, "large_direct", None, "nothing", None, None, None, None, nothing
+    chosen = run.calls.dropna(subset="kept_tokens")
     for one in variants:
-        calls, sparse = selections(run, one.name), one.sparse or SparseTransfer()
+        sparse, calls = one.sparse or SparseTransfer(), chosen[chosen["strategy"] == one.name]
         layers = sorted({sparse.layer, *calls["layer"].dropna().astype(int)} - {None})
         part = calls["kept_tokens"] / calls["reasoning_tokens"].clip(lower=1)
         yield (
@@ -446,15 +444,9 @@ def _sparse_rows(run: Evaluated, protocol: str) -> Iterator[Row]:
         )
     for strategy, one in {one.strategy: one for one in variants}.items():
         if len(run.of(strategy)):
-            tokens = mean(selections(run, one.name), "reasoning_tokens")
+            tokens = mean(chosen[chosen["strategy"] == one.name], "reasoning_tokens")
             full = percent(run.score(strategy, protocol))
             yield head, strategy, None, "full", None, tokens, None, None, full
-
-
-def selections(run: Evaluated, strategy: str) -> Frame:
-    """Return the calls of a strategy with what was selected of each transferred reasoning."""
-    own = run.calls[run.calls["strategy"] == strategy]
-    return own.dropna(subset="kept_tokens").set_index("question")
 
 
 def _sparse_order(variant: Variant) -> tuple[str, int, float, str]:
@@ -474,7 +466,12 @@ def _two_stage_cells(run: Evaluated, protocol: str) -> Row | None:
         return None
     direct = run.calls_of("mai", "large", "direct")["text"]
     again = rows.index[(rows["route"] != "direct") & rows.index.isin(direct.index)]
-    verified = [one for one in again if _agree(run, one, staged[one], direct[one])]
+    asked = {one: run.questions[one] for one in again}
+    verified = [
+        one
+        for one in again
+        if agree(read(asked[one], staged[one]), read(asked[one], direct[one])) == "agree"
+    ]
     texts = rows["text"].copy()
     texts[again] = transferred[again]
     texts[verified] = direct[verified]
@@ -489,12 +486,3 @@ def _two_stage_cells(run: Evaluated, protocol: str) -> Row | None:
         len(rows) - int(count.get("direct", 0)) - len(verified),
         score(run.benchmark, changed, protocol),
     )
-
-
-def _agree(run: Evaluated, one: str, first: str, second: str) -> bool:
-    question = run.questions[one]
-    read = [
-        parse(text, question.answer_type, question.choices, question.question)
-        for text in (first, second)
-    ]
-    return agree(*read) == "agree"

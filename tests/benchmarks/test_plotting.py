@@ -36,16 +36,6 @@ def test_names_cover_neither_each_other_nor_points_and_stay_inside(coordinates):
         assert inside.x0 - 2 <= box.x0 <= box.x1 <= inside.x1 + 2
 
 
-def test_labels_are_placed_alike_every_time():
-    def positions():
-        figure, (axes,) = new_figure(7, 5)
-        axes.plot([1, 1, 2], [1, 1, 2], "o")
-        texts = label_points(figure, axes, [("a", 1, 1), ("b", 1, 1), ("c", 2, 2)])
-        return [text.get_position() for text in texts]
-
-    assert positions() == positions()
-
-
 def test_numbers_along_a_log_axis_do_not_run_into_each_other():
     for high in (3, 20, 300, 4000, 1e6):
         figure, (axes,) = new_figure(4.8, 4.4)

@@ -111,18 +111,12 @@ def test_an_error_is_named_with_its_line_and_key(write, line, message):
     assert f"{path}, line 3: {message}" in str(raised.value)
 
 
-def test_a_file_that_is_not_there_or_holds_nothing(write, tmp_path):
-    for path, message in [
-        (tmp_path / "gone.jsonl", "cannot be read"),
-        (write(""), "holds no questions"),
-    ]:
+def test_a_file_that_is_not_there_or_holds_nothing_or_a_list(write, tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        load(tmp_path / "gone.jsonl")
+    for line, message in (("", "holds no questions"), ([PLAIN], "is a JSON list; write one quest")):
         with pytest.raises(DataError, match=message):
-            load(path)
-
-
-def test_a_json_list_is_named(write):
-    with pytest.raises(DataError, match="is a JSON list; write one question a line"):
-        load(write([PLAIN, PLAIN]))
+            load(write(line))
 
 
 def test_options_with_letters_are_not_lettered_twice(write):
@@ -133,7 +127,7 @@ def test_options_with_letters_are_not_lettered_twice(write):
     assert second.choices == ("A. Smith", "the B. road")
 
 
-def test_only_line_feeds_end_a_line(write):
+def test_only_line_feeds_end_a_line_and_other_encodings_are_named(write):
     texts = [f"How many{mark}stars are there?" for mark in "\u2028\u2029\u0085\x0b\u001c"]
     lines = [json.dumps({**PLAIN, "question": text}, ensure_ascii=False) for text in texts]
     path = write(*lines)
@@ -141,22 +135,16 @@ def test_only_line_feeds_end_a_line(write):
     # As Windows writes it.
     path.write_bytes(codecs.BOM_UTF8 + path.read_bytes().replace(b"\n", b"\r\n"))
     assert [one.question for one in load(path).questions] == texts
-
-
-@pytest.mark.parametrize(
-    ("encoding", "said"),
-    [
-        ("utf-16", "mine.jsonl is UTF-16; save it as UTF-8."),
-        ("utf-16-le", "mine.jsonl, line 2: it is not UTF-8; save the file as UTF-8."),
-        ("latin-1", "mine.jsonl, line 2: it is not UTF-8; save the file as UTF-8."),
-    ],
-)
-def test_another_encoding_is_named_with_its_line(write, encoding, said):
     path = write(PLAIN, json.dumps({**PLAIN, "question": "Größer?"}, ensure_ascii=False))
-    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
-    with pytest.raises(DataError) as raised:
-        load(path)
-    assert said in str(raised.value)
+    text, said = path.read_text(encoding="utf-8"), "line 2: it is not UTF-8; save the file as UTF-8"
+    for encoding, message in {
+        "utf-16": "is UTF-16; save it as UTF-8.",
+        "utf-16-le": said,
+        "latin-1": said,
+    }.items():
+        path.write_bytes(text.encode(encoding))
+        with pytest.raises(DataError, match=message):
+            load(path)
 
 
 def test_errors_come_together(write):

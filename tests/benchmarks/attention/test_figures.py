@@ -118,17 +118,13 @@ def test_top_tokens_count_repeated_texts_together_and_break_ties_by_text(figures
     assert [text for text, *_ in even.top_tokens("small", 1, 2)] == ["c", "a"]
 
 
-def test_white_space_is_shown_by_its_escapes_and_special_tokens_are_in_no_figure():
+def test_white_space_is_escaped_special_tokens_are_in_no_figure_and_json_keeps_a_pass():
     assert token_text("a\n b", TokenGroup(1, 2, 1, 0)) == "\\n"
     assert token_text("a\n b", TokenGroup(2, 4, 1, 0)) == "b"
     made = MeasuredPass.of("yes <end>", attention("yes <end>", [[[0.1, 0.8]]]), 0.8)
-    assert made.total(1) == pytest.approx(0.1)
-    assert made.head_tokens == ((1.0,),)
+    assert (made.total(1), made.head_tokens) == (pytest.approx(0.1), ((1.0,),))
     with pytest.raises(ValueError, match="no tokens"):
         MeasuredPass.of("<end>", attention("<end>", [[[0.5]]]), 0.8)
-
-
-def test_a_pass_is_the_same_after_json():
     made = MeasuredPass.of(SMALL, attention(SMALL, random_heads(0)), 0.8)
     back = MeasuredPass.from_dict(json.loads(json.dumps(made.as_dict())))
     assert (back.head_totals, back.head_tokens) == (made.head_totals, made.head_tokens)

@@ -10,7 +10,7 @@ from attention_readings import reading
 from PIL import Image
 
 from langgraph_mai.benchmarks.attention.figures import AttentionFigures
-from langgraph_mai.benchmarks.attention.page import QUESTIONS, page
+from langgraph_mai.benchmarks.attention.tables import QUESTIONS, page
 
 EVIL = "<script>alert(1)</script> </script><b onmouseover=x> red & blue"
 
@@ -51,16 +51,12 @@ def html(tmp_path_factory):
     return page(AttentionFigures(readings, 0.8), "<Title>", 2)
 
 
-def test_it_needs_nothing_else(html):
+def test_it_needs_nothing_else_and_shows_what_was_written_as_it_is(html):
     found = Found(html)
     links = [attrs[name] for _, attrs in found.tags for name in ("src", "href") if name in attrs]
     assert links
     assert all(link.startswith("data:image/") for link in links)
     assert not re.search(r"https?://|@import|url\(", html)
-
-
-def test_what_was_written_is_shown_as_it_is(html):
-    found = Found(html)
     assert "".join(found.tokens[0]) == EVIL
     assert "i" not in {tag for tag, _ in found.tags}
     assert "&lt;Title&gt;" in html
@@ -68,16 +64,12 @@ def test_what_was_written_is_shown_as_it_is(html):
     assert not any("onmouseover" in attrs for _, attrs in found.tags)
 
 
-def test_the_first_layer_is_shaded_without_any_script(html):
+def test_the_first_layer_is_shaded_and_every_layer_is_there_for_the_script(html):
     spans = [attrs for tag, attrs in Found(html).tags if tag == "span" and "title" in attrs]
     words = len(EVIL.split())
     shades = [float(re.search(r", ([\d.]+)\)", one["style"])[1]) for one in spans[:words]]
-    assert shades == sorted(shades)
-    assert shades[-1] == 0.75
+    assert (shades, shades[-1]) == (sorted(shades), 0.75)
     assert spans[words - 1].get("class") == "kept"
-
-
-def test_every_layer_is_there_for_the_script(html):
     data = re.findall(r'class="reading">(.*?)</script>', html)
     assert len(data) == 2 * QUESTIONS
     read = json.loads(data[0])

@@ -56,10 +56,13 @@ def stored_result(strategy, answer):
     return dict.fromkeys(keys) | {"id": "q", "strategy": strategy, "answer": answer, "calls": []}
 
 
-def test_a_damaged_result_is_as_if_it_was_not_there(tmp_path):
+def test_results_are_kept_by_strategy_and_question_and_damaged_ones_are_not_there(tmp_path):
     with EvaluationStore(tmp_path) as store:
-        store.add_result("key", stored_result("mai", "yes"))
-        assert store.result("mai", "key")["answer"] == "yes"
+        for strategy, answer in [("mai", "yes"), ("mai", "no"), ("large_direct", "4")]:
+            store.add_result("key", stored_result(strategy, answer))
+        assert store.strategies() == ["large_direct", "mai"]
+        assert store.result("mai", "key")["answer"] == "no"
+        assert store.result("mai", "other") is None
     for damaged in ("", "{", "5", '{"id": 5}', "[]"):
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database, database:
             database.execute("UPDATE results SET result = ?", [damaged])
@@ -67,48 +70,31 @@ def test_a_damaged_result_is_as_if_it_was_not_there(tmp_path):
             assert store.result("mai", "key") is None
 
 
-def test_a_folder_belongs_to_one_benchmark_pair_and_wording(tmp_path):
-    small, large = models()
-    pair = Pair("fake", small, large, PROMPTS)
-    direct = PROMPTS.direct.model_copy(update={"max_tokens": 99})
-    other = PROMPTS.model_copy(update={"direct": direct})
-    own = PROMPTS.direct.max_tokens
-    with EvaluationStore(tmp_path) as store:
-        store.claim(benchmark(question(), name="shapes"), pair, PROMPTS)
-        assert list(store.claim(benchmark(name="shapes"), pair, PROMPTS)) == ["small", "large"]
-        for bench, prompts, message in [
-            (benchmark(name="pope"), PROMPTS, 'another benchmark ("shapes"); name another'),
-            (
-                benchmark(name="shapes"),
-                other,
-                f"another prompts.direct.max_tokens ({own}); name another",
-            ),
-            (benchmark(name="x"), other, 'benchmark ("shapes"), another prompts.direct'),
-        ]:
-            with pytest.raises(ConfigError) as raised:
-                store.claim(bench, pair, prompts)
-            assert message in str(raised.value)
-
-
-def test_an_id_is_that_of_one_question(tmp_path):
+def test_a_folder_belongs_to_one_benchmark_pair_and_wording_and_an_id_to_one_question(tmp_path):
     pair = Pair("fake", *models(), PROMPTS)
+    direct, own = PROMPTS.direct.model_copy(update={"max_tokens": 99}), PROMPTS.direct.max_tokens
+    other = PROMPTS.model_copy(update={"direct": direct})
+    both = benchmark(question("1"), question("2", "b"), name="shapes")
     with EvaluationStore(tmp_path) as store:
-        store.claim(benchmark(question("1"), question("2", "b")), pair, PROMPTS)
+        assert list(store.claim(both, pair, PROMPTS)) == ["small", "large"]
         # Right answers may be corrected, and questions added.
         corrected = replace(question("1"), answers=("no",))
-        store.claim(benchmark(corrected, question("3", "c")), pair, PROMPTS)
-        with pytest.raises(ConfigError, match=r"'3' is the id of another .*\(1 of 2 are like that"):
-            store.claim(benchmark(question("3", "d"), question("4", "e")), pair, PROMPTS)
-        store.claim(benchmark(question("4", "f")), pair, PROMPTS)  # the refused one left nothing
-
-
-def test_results_are_kept_by_strategy_and_question(tmp_path):
-    with EvaluationStore(tmp_path) as store:
-        for strategy, answer in [("mai", "yes"), ("mai", "no"), ("large_direct", "4")]:
-            store.add_result("q", stored_result(strategy, answer))
-        assert store.strategies() == ["large_direct", "mai"]
-        assert store.result("mai", "q")["answer"] == "no"
-        assert store.result("mai", "other") is None
+        store.claim(benchmark(corrected, question("3", "c"), name="shapes"), pair, PROMPTS)
+        for asked, prompts, message in [
+            (benchmark(name="pope"), PROMPTS, 'another benchmark ("shapes"); name another'),
+            (both, other, f"another prompts.direct.max_tokens ({own}); name another"),
+            (benchmark(name="x"), other, 'benchmark ("shapes"), another prompts.direct'),
+            (
+                benchmark(question("3", "d"), question("4", "e"), name="shapes"),
+                PROMPTS,
+                "'3' is the id of another question, with other text, choices or images (1 of 2 are",
+            ),
+        ]:
+            with pytest.raises(ConfigError) as raised:
+                store.claim(asked, pair, prompts)
+            assert message in str(raised.value)
+        # The refused one left nothing.
+        store.claim(benchmark(question("4", "f"), name="shapes"), pair, PROMPTS)
 
 
 async def test_calls_are_kept_by_question_and_failures_as_long_as_the_object_lives():

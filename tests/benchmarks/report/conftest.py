@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from langgraph_mai.benchmarks.evaluation.results import question_record, summarize
+from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
+from langgraph_mai.benchmarks.records import write_json, write_lines
+
 ROUTES = ["direct"] * 6 + ["reasoned"] * 2 + ["transferred"] * 2
 
 
@@ -70,10 +74,6 @@ def write_evaluation(
     groups: Callable[[int], dict] = lambda _: {},
     record: dict | None = None,
 ) -> Path:
-    from langgraph_mai.benchmarks.evaluation.results import question_record, summarize
-    from langgraph_mai.benchmarks.question import Benchmark, BenchmarkQuestion
-    from langgraph_mai.benchmarks.records import write_json, write_lines
-
     folder.mkdir()
     for name in ("even", "odd"):
         Image.new("RGB", (64, 64), "red").save(folder / f"{name}.png")
@@ -116,10 +116,13 @@ def write_evaluation(
     return folder
 
 
+def both() -> list[dict]:
+    return [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+
+
 @pytest.fixture
 def ten(tmp_path) -> Path:
-    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
-    return write_evaluation(tmp_path / "ten", results)
+    return write_evaluation(tmp_path / "ten", both())
 
 
 def staged_results() -> list[dict]:

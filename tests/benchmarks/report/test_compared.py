@@ -11,16 +11,18 @@ from langgraph_mai.benchmarks.report.compared import read_predictions, with_publ
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.tables import tables
 
-from .conftest import cascade_result, reason_result, write_evaluation
+from .conftest import both, write_evaluation
 
-RESULTS = (cascade_result, reason_result)
 DOCS = Path(__file__).parents[3] / "docs" / "evaluation.md"
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory):
-    results = [one(n) for n in range(10) for one in RESULTS]
-    run = Evaluated.read(write_evaluation(tmp_path_factory.mktemp("e") / "ten", results))
+def run(tmp_path_factory):
+    return Evaluated.read(write_evaluation(tmp_path_factory.mktemp("e") / "ten", both()))
+
+
+@pytest.fixture(scope="module")
+def ours(run):
     return tables([run], [])
 
 
@@ -41,30 +43,25 @@ def rows(compared, name):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-def test_figures_by_style_stand_below_ours(compare):
+def test_figures_by_style_or_by_benchmark_stand_below_ours(compare):
     columns = {"S": "S", "direct": "S", "explain": "E", "reason": "R", "R_two_stage": "two-stage"}
     for style, column in columns.items():
         seen = compare(f"model,benchmark,style,score\nX,ten,{style},50\n")
         assert rows(seen, "scores")[-1][column] == "50.0"
     seen = compare("model,benchmark,style,f1\nX-2B,Ten,S,88.6\nX-2B,Ten,R,88\n", "paper.csv")
-    row = rows(seen, "scores")[-1]
+    *_, own, row = rows(seen, "scores")
     assert (row["model"], row["benchmark"], row["metric"]) == ("X-2B", "Ten (paper.csv)", "f1")
     assert (row["S"], row["E"], row["R"]) == ("88.6", None, "88.0")
-    assert len(rows(seen, "scores")) == 3
-    assert seen[1] == []
-
-
-def test_a_score_is_one_of_our_metric_and_empty_cells_stay_empty(compare):
-    seen = compare("model,benchmark,style,score\nX,ten,S,95\nX,ten,E,\n")
-    row = rows(seen, "scores")[-1]
+    assert (own["model"], seen[1]) == ("L-8B", [])
+    # A score is one of our metric, and empty cells stay empty.
+    row = rows(compare("model,benchmark,style,score\nX,ten,S,95\nX,ten,E,\n"), "scores")[-1]
     assert (row["metric"], row["S"], row["E"]) == ("accuracy", "95.0", None)
-
-
-def test_figures_by_benchmark_stand_below_ours_with_whole_counts(compare):
-    seen = compare("benchmark,questions,verified_direct,mai_score\nTEN,9000,8507,89\n")
-    row = rows(seen, "mai")[-1]
-    assert (row["questions"], row["verified direct"], row["MAI"]) == ("9000", "8507", "89.0")
-    assert rows(compare("benchmark,mai_score\nTEN,89\n"), "mai")[-1]["MAI"] == "89.0"
+    row = rows(compare("benchmark,questions,verified_direct,mai_score\nTEN,9000,8507,89\n"), "mai")
+    assert [row[-1][key] for key in ("questions", "verified direct", "MAI")] == [
+        "9000",
+        "8507",
+        "89.0",
+    ]
 
 
 UNKNOWN_ROWS = [
@@ -99,18 +96,14 @@ def test_rows_without_a_counterpart_are_warned_of(compare):
         assert re.search(message, warning)
 
 
-def test_a_file_that_is_not_in_form_is_refused_with_its_row_or_columns(compare):
+def test_a_file_that_is_not_in_form_is_refused_with_its_row_or_columns(compare, ours, tmp_path):
     for text, message in REFUSED:
         with pytest.raises(ConfigError, match=message):
             compare(text)
-
-
-def test_a_file_that_is_not_there_or_no_text(compare, ours, tmp_path):
-    with pytest.raises(ConfigError, match="There is no file"):
-        with_published(ours, [str(tmp_path / "gone.csv")])
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\n1\n")
-    with pytest.raises(ConfigError, match="cannot be read as CSV"):
-        with_published(ours, [str(tmp_path / "bytes.csv")])
+    for name, message in (("gone", "There is no file"), ("bytes", "cannot be read as CSV")):
+        with pytest.raises(ConfigError, match=message):
+            with_published(ours, [str(tmp_path / f"{name}.csv")])
 
 
 def test_the_examples_of_the_documentation_are_in_form(compare):
@@ -122,10 +115,7 @@ def test_the_examples_of_the_documentation_are_in_form(compare):
         assert "3 of 3 rows" in warning
 
 
-def test_predictions_stand_beside_the_timed_seconds(tmp_path):
-    run = Evaluated.read(
-        write_evaluation(tmp_path / "ten", [one(n) for n in range(10) for one in RESULTS])
-    )
+def test_predictions_stand_beside_the_timed_seconds(run, tmp_path):
     file = tmp_path / "simulate.json"
     records = [
         {"name": "TEN.mai.total", "value": 3.0, "unit": "s", "questions": 2},
@@ -137,15 +127,8 @@ def test_predictions_stand_beside_the_timed_seconds(tmp_path):
     assert predicted == {("ten", "mai"): 1.5}
     times = rows((tables([run], [], predicted=predicted), []), "times")
     found = {row["strategy"]: row["predicted / timed"] for row in times}
-    assert found["mai"].value == 1.5
-    assert found["large_reason"] is None
-
-
-def test_a_file_without_predictions_is_refused(tmp_path):
-    file = tmp_path / "simulate.json"
-    for text in ("", "{}", "[1]", '[{"name": "a.b.total", "value": 1, "questions": 0}]'):
-        file.write_text(text)
+    assert (found["mai"].value, found["large_reason"]) == (1.5, None)
+    for text in ("", "{}", "[1]", '[{"name": "a.b.total", "value": 1, "questions": 0}]', None):
+        file.unlink() if text is None else file.write_text(text)
         with pytest.raises(ConfigError, match=r"is no simulate\.json|holds no totals"):
             read_predictions(str(file))
-    with pytest.raises(ConfigError, match=r"is no simulate\.json"):
-        read_predictions(str(tmp_path / "gone.json"))

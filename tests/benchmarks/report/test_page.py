@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from itertools import pairwise
 
 import pytest
 
@@ -13,23 +14,18 @@ from langgraph_mai.benchmarks.report.page import LEGEND, page
 from langgraph_mai.benchmarks.report.plots import economy_plot, plots
 from langgraph_mai.benchmarks.report.tables import tables
 
-from .conftest import cascade_result, reason_result, write_evaluation
+from .conftest import both, write_evaluation
 
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory):
-    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
-    run = Evaluated.read(write_evaluation(tmp_path_factory.mktemp("page") / "ten", results))
-    drawn = plots(run)
-    return page([run], tables([run], []), [drawn], economy_plot(economy([run])))
+    run = Evaluated.read(write_evaluation(tmp_path_factory.mktemp("page") / "ten", both()))
+    return page([run], tables([run], []), [plots(run)], economy_plot(economy([run])))
 
 
-def test_the_verdict_comes_first_and_its_box_says_the_same(html):
-    assert html.index('class="verdict open"') < html.index("<dl>") < html.index("<table>")
-    assert html.index("<table>") < html.index("Route direct")
-
-
-def test_it_holds_everything_and_runs_nothing(html):
+def test_it_holds_everything_runs_nothing_and_begins_with_the_verdict(html):
+    places = map(html.index, ('class="verdict open"', "<dl>", "<table>", "Route direct"))
+    assert all(one < other for one, other in pairwise(places))
     assert "Is number 9 &lt;red&gt;?" in html
     assert "&lt;b&gt;I looked&lt;/b&gt;" in html
     assert "<script" not in html
@@ -53,18 +49,10 @@ def test_every_verdict_has_a_color_of_its_own(ten, monkeypatch):
     assert len(set(colors)) == 4
 
 
-def test_all_words_and_signs_are_explained(html):
-    for words in ("S, E, R", "two-stage", "agreement wrong", "helped, harmed", "typed", "strict"):
-        assert words in dict(LEGEND)
-    for name, meaning in LEGEND:
-        assert f"<dt>{name}</dt><dd>{meaning}</dd>" in unescape(html)
-
-
 def test_the_page_says_what_it_was_made_of_and_with(tmp_path):
-    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
     folder = write_evaluation(
         tmp_path / "ten",
-        results,
+        both(),
         record={
             "models": {
                 "small": {"model": "tiny/S-2B", "weights": "0123456789abcdef", "revision": "main"},
@@ -88,7 +76,11 @@ def test_the_page_says_what_it_was_made_of_and_with(tmp_path):
     assert re.search(r"<dt>results of</dt><dd>\d{4}-\d\d-\d\d \d\d:\d\d UTC</dd>", html)
 
 
-def test_what_is_not_known_is_not_there(html):
+def test_all_words_and_signs_are_explained_and_what_is_not_known_is_not_there(html):
+    for words in ("S, E, R", "two-stage", "agreement wrong", "helped, harmed", "typed", "strict"):
+        assert words in dict(LEGEND)
+    for name, meaning in LEGEND:
+        assert f"<dt>{name}</dt><dd>{meaning}</dd>" in unescape(html)
     assert "<dt>machine</dt>" not in html
     assert "<dt>versions</dt>" not in html
     assert "None" not in re.sub(r"<pre>.*?</pre>", "", html)

@@ -8,25 +8,22 @@ from langgraph_mai.benchmarks.report.economy import economy
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.plots import cost_figure, economy_plot, plots, routes_figure
 
-from .conftest import call, cascade_result, reason_result, result, write_evaluation
+from .conftest import both, call, result, write_evaluation
 
 STRATEGIES = [
     ("small_direct", "direct", 1),
     ("small_reason", "reason", 40),
-    ("small_two_stage", "reason", 41),
-    ("large_direct", "direct", 1),
     ("large_explain", "explain", 12),
-    ("large_two_stage", "reason", 42),
     ("full_transfer", "reason", 41),
 ]
 
 
-def evaluated(folder, wrong=lambda _: False, timed=True):
-    results = [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+def evaluated(folder, wrong, timed=True):
+    results = both()
     for name, style, tokens in STRATEGIES:
+        role = name.partition("_")[0].replace("full", "large")
         for n in range(10):
             text = "no" if wrong(n) else "yes"
-            role = "small" if name.startswith("small") else "large"
             calls = [call(role, style, text, tokens + n % 2)]
             results.append(result(n, name, "direct", calls, text))
     if wrong(0) and wrong(1):
@@ -39,53 +36,38 @@ def crowded(tmp_path_factory):
     return evaluated(tmp_path_factory.mktemp("crowded") / "ten", lambda n: n == 0)
 
 
-def names(figure):
-    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+def test_a_plot_of_costs_has_every_strategy_and_explains_colors_and_axes(crowded):
+    figure = cost_figure(crowded, "tokens")
+    (axes,) = figure.axes
+    assert {text.get_text() for text in axes.texts if text.get_text()} == set(crowded.strategies)
+    said = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert said == {"small model alone", "large model alone", "full transfer", "the cascade"}
+    assert "counted alike" in axes.get_xlabel()
+    assert axes.get_ylabel().startswith("accuracy, typed (%)")
+    timed = {text.get_text() for text in cost_figure(crowded, "time").axes[0].texts}
+    assert timed - {""} == {"mai", "large_reason"}
 
 
-def test_plots_are_images_of_both_costs_and_the_routes(crowded):
-    made = plots(crowded)
-    assert list(made) == ["time", "tokens", "routes"]
-    assert all(png.startswith(b"\x89PNG") for png in made.values())
-
-
-def test_timing_two_strategies_takes_no_others_off_the_plot_of_tokens(crowded):
-    assert set(names(cost_figure(crowded, "time"))) == {"mai", "large_reason"}
-    assert set(names(cost_figure(crowded, "tokens"))) == set(crowded.strategies)
-
-
-def test_without_times_there_is_no_plot_of_them(tmp_path):
-    run = evaluated(tmp_path / "untimed", timed=False)
-    assert cost_figure(run, "time") is None
-    assert set(plots(run)) == {"tokens", "routes"}
-
-
-def test_the_token_economy_of_several_benchmarks_is_one_image(crowded):
-    points = economy([crowded])
+def test_plots_are_images_and_those_of_several_benchmarks_one(tmp_path):
+    run = evaluated(tmp_path / "untimed", lambda n: n == 0, timed=False)
+    made = plots(run)  # without times, there is no plot of them
+    assert list(made) == ["tokens", "routes"]
+    points = economy([run])
     other = [replace(point, benchmark="other") for point in points]
-    for drawn in (points, [*points, *other]):
-        assert economy_plot(drawn).startswith(b"\x89PNG")
+    for drawn in (*made.values(), economy_plot([*points, *other])):
+        assert drawn.startswith(b"\x89PNG")
     assert economy_plot([]) is None
 
 
-def test_colors_and_axes_are_explained(crowded):
-    figure = cost_figure(crowded, "tokens")
-    said = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert said == {"small model alone", "large model alone", "full transfer", "the cascade"}
-    (axes,) = figure.axes
-    assert "counted alike" in axes.get_xlabel()
-    assert axes.get_ylabel().startswith("accuracy, typed (%)")
-
-
-def test_scores_that_are_all_alike_have_an_axis_and_bars(tmp_path):
-    for right in (False, True):
-        run = evaluated(tmp_path / str(right), lambda _, right=right: not right)
-        score = run.score("small_direct", "typed")
-        assert score.value == float(right)
-        low, high = cost_figure(run, "tokens").axes[0].get_ylim()
-        assert high - low >= 10
-        assert low <= 100 * score.low
-        assert 100 * score.high <= high
+@pytest.mark.parametrize("right", [False, True])
+def test_scores_that_are_all_alike_have_an_axis_and_bars(tmp_path, right):
+    run = evaluated(tmp_path / "alike", lambda _: not right)
+    score = run.score("small_direct", "typed")
+    assert score.value == float(right)
+    low, high = cost_figure(run, "tokens").axes[0].get_ylim()
+    assert high - low >= 10
+    assert low <= 100 * score.low
+    assert 100 * score.high <= high
 
 
 def test_every_route_has_its_share_however_small(crowded):

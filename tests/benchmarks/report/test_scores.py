@@ -15,19 +15,8 @@ from langgraph_mai.benchmarks.statistics import Estimate, wilson
 from .conftest import staged_results, write_evaluation
 
 OUTPUTS = [
-    "yes",
-    "no",
-    "Yes, it is.",
-    "maybe",
-    "no",
-    "yes",
-    "",
-    "No.",
-    "4",
-    "about 4.1",
-    "A",
-    "(A)",
-]
+    "yes", "no", "Yes, it is.", "maybe", "no", "yes", "", "No.", "4", "about 4.1", "A", "(A)",
+]  # fmt: skip
 METRICS = ("pope", "accuracy", "chartqa", "infovqa", "mmmu", "realworldqa")
 
 

@@ -9,17 +9,12 @@ import pytest
 
 from langgraph_mai.benchmarks.report.economy import economy, economy_csv, routes_csv
 from langgraph_mai.benchmarks.report.evaluated import Evaluated
-from langgraph_mai.benchmarks.report.examples import disagreement_records, route_examples
-from langgraph_mai.benchmarks.report.page import page
+from langgraph_mai.benchmarks.report.page import disagreement_records, page, route_examples
 from langgraph_mai.benchmarks.report.table import Table, shown
 from langgraph_mai.benchmarks.report.tables import tables
 from langgraph_mai.benchmarks.statistics import Estimate
 
-from .conftest import call, cascade_result, reason_result, result, staged_results, write_evaluation
-
-
-def both() -> list[dict]:
-    return [one(n) for n in range(10) for one in (cascade_result, reason_result)]
+from .conftest import both, call, cascade_result, result, staged_results, write_evaluation
 
 
 def direct(number, text):
@@ -40,33 +35,26 @@ def rows(run, name, protocol="typed"):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-def test_the_cascade_in_numbers(ten):
+def test_the_cascade_and_the_tables_in_the_papers_form(ten):
     run = Evaluated.read(ten)
-    found = {row["route"]: row for row in rows(run, "routes")}
-    shares = {name: (row["share"].value, row["accuracy"].value) for name, row in found.items()}
-    assert shares == {
-        "direct": (0.6, pytest.approx(5 / 6)),
-        "reasoned": (0.2, 1.0),
-        "transferred": (0.2, 0.5),
+    figures = ("share", "accuracy", "agreement wrong", "helped", "harmed")
+    found = {
+        row["route"]: [row[name] and row[name].value for name in figures]
+        for row in rows(run, "routes")
     }
-    assert found["direct"]["agreement wrong"].value == pytest.approx(1 / 6)
-    assert found["reasoned"]["agreement wrong"].value == 0
-    transferred = found["transferred"]
-    assert (transferred["helped"].value, transferred["harmed"].value) == (0.5, 0.5)
+    assert found == {
+        "direct": [0.6, pytest.approx(5 / 6), pytest.approx(1 / 6), None, None],
+        "reasoned": [0.2, 1.0, 0.0, None, None],
+        "transferred": [0.2, 0.5, None, 0.5, 0.5],
+    }
     (gap,) = rows(run, "differences")
     assert gap["strategy"] == "large_reason"
-    assert gap["accuracy"].value == pytest.approx(-0.1)
-    assert gap["time"].value == pytest.approx(0.25)
-
-
-def test_tables_in_the_papers_form(ten):
-    run = Evaluated.read(ten)
+    assert (gap["accuracy"].value, gap["time"].value) == pytest.approx((-0.1, 0.25))
     (row,) = rows(run, "mai")
     assert row["pair"] == "S-2B + L-8B"
     counts = ("questions", "verified direct", "verified by reasoning", "reasoning transfer")
     assert [row[name] for name in counts] == [10, 6, 2, 2]
-    assert row["MAI"].value == pytest.approx(0.8)
-    assert row["full transfer"].value is None
+    assert (row["MAI"].value, row["full transfer"].value) == (pytest.approx(0.8), None)
     small, large = rows(run, "output_tokens")
     assert (small["S"].value, large["S"].value, large["R"].value) == (1, 1, 80)
     # The cascade's reasonings are those of disagreeing questions: no mean of all.
@@ -196,35 +184,29 @@ def test_scores_under_every_protocol_and_of_every_part(tmp_path):
 
 def test_a_benchmark_with_a_script_of_its_own_disagrees_at_length_too(tmp_path):
     text = "I see no star. There is one on the right.\nAnswer: yes"
-    results = [
-        result(n, "large_reason", "reasoned", [call("large", "reason", text, 9)], text)
-        for n in range(10)
-    ]
+    calls = [call("large", "reason", text, 9)]
+    results = [result(n, "large_reason", "reasoned", calls, text) for n in range(10)]
     run = Evaluated.read(write_evaluation(tmp_path / "p", results, timed=False, metric="pope"))
     assert len(disagreement_records(run)) == 10
     assert table_of(run, "protocols").notes == []
 
 
-def test_many_unread_outputs_are_noted_below_the_scores(tmp_path):
-    for lost, noted in ((0, False), (1, False), (2, True), (10, True)):
+def test_many_unread_outputs_are_noted_and_failed_ones_are_in_no_score(tmp_path):
+    for lost, noted in ((1, False), (2, True)):
         results = [direct(n, "I cannot tell" if n < lost else "yes") for n in range(10)]
+        results += [
+            one | {"strategy": "mai", "error": "Gone." if n else None}
+            for n, one in enumerate(results)
+        ]
         run = Evaluated.read(write_evaluation(tmp_path / str(lost), results, timed=False))
         assert rows(run, "outputs")[0]["unread"].value == 10 * lost
         notes = table_of(run, "scores").notes
-        assert bool(notes) == noted
-        assert all(f"{10 * lost}% of large_direct" in note for note in notes)
-
-
-def test_failed_results_are_counted_and_in_no_score(tmp_path):
-    results = [cascade_result(number) for number in range(10)]
-    results[0] |= {"error": "The large model's direct call failed: gone."}
-    run = Evaluated.read(write_evaluation(tmp_path / "part", results, timed=False))
-    assert run.failed == {"mai": 1}
-    assert rows(run, "mai")[0]["questions"] == run.score("mai", "typed").questions == 9
+        assert any(f"{10 * lost}% of large_direct" in note for note in notes) == noted
+        assert run.failed == {"mai": 9}
+        assert rows(run, "mai")[0]["questions"] == run.score("mai", "typed").questions == 1
     results = [one | {"error": "Gone."} for one in both()]
     run = Evaluated.read(write_evaluation(tmp_path / "none", results, timed=False))
-    assert made(run) == []
-    assert run.failed == {"mai": 10, "large_reason": 10}
+    assert (made(run), run.failed) == ([], {"mai": 10, "large_reason": 10})
 
 
 @pytest.mark.parametrize("stranger", [{"id": "q99"}, {"strategy": "full_transfer"}])

@@ -5,7 +5,7 @@ from langgraph_mai.benchmarks.report.evaluated import Evaluated
 from langgraph_mai.benchmarks.report.table import NOTHING
 from langgraph_mai.benchmarks.statistics import Estimate
 
-from .conftest import cascade_result, reason_result, write_evaluation
+from .conftest import reason_result, write_evaluation
 
 PAYS = (0.3, 0.2, 0.4)
 CASES = [
@@ -37,8 +37,5 @@ def test_the_sentence_has_its_figures_and_what_they_were_measured_on(ten, tmp_pa
     assert found.says == "open"
     assert "differs by -10.0 points (" in found.sentence
     assert "on 10 questions about 2 images, and it takes 0.25" in found.sentence
-    alone = [cascade_result(number) for number in range(10)]
-    run = Evaluated.read(write_evaluation(tmp_path / "alone", alone, timed=False))
-    assert "(--strategy large_reason)" in verdict(run, "typed").sentence
     without = [reason_result(number) for number in range(10)]
     assert verdict(Evaluated.read(write_evaluation(tmp_path / "r", without)), "typed") is None
