@@ -2,6 +2,7 @@
 
 import io
 import operator
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -82,6 +83,7 @@ def test_a_failed_branch_is_run_again_alone(nested):
 
     def raise_once(error):
         if left:
+            time.sleep(0.5)  # the other branch ends first
             raise left.pop()
         return "yes"
 
