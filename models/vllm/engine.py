@@ -26,6 +26,9 @@ from .engine_args import EngineSpec, check_engine, log_file, vllm_environment, w
 
 _Result = TypeVar("_Result")
 
+_ATTEMPTS = 3
+"""How often a prompt is sent of which vLLM's processes lack an image."""
+
 _MOST_TOKENS = (1 << 31) - 1
 
 _lock = threading.Lock()
@@ -186,7 +189,6 @@ class Engine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-        prompt = await self._render(llm, turns, images)
         held = settings.schema and StructuredOutputsParams(json=settings.schema)
         sampling = SamplingParams(
             max_tokens=min(settings.max_tokens, _MOST_TOKENS),
@@ -197,17 +199,25 @@ class Engine:
             structured_outputs=held or None,
             output_kind=RequestOutputKind.DELTA,
         )
-        chunks: list[Chunk] = []
-        cached = count = 0
-        async with aclosing(llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
-            async for step in steps:
-                (new,) = step.outputs
-                chunk = Chunk(new.text, tuple(self._logprobs(new, settings.top_logprobs)))
-                chunks.append(chunk)
-                count += len(new.token_ids)
-                cached = max(cached, step.num_cached_tokens or 0)  # some steps do not name it
-                if on_chunk and (chunk.text or chunk.logprobs):
-                    on_chunk(chunk)
+        for _ in range(_ATTEMPTS):
+            prompt = await self._render(llm, turns, images)
+            chunks: list[Chunk] = []
+            cached = count = 0
+            async with aclosing(llm.generate(prompt, sampling, uuid.uuid4().hex)) as steps:
+                async for step in steps:
+                    (new,) = step.outputs
+                    chunk = Chunk(new.text, tuple(self._logprobs(new, settings.top_logprobs)))
+                    chunks.append(chunk)
+                    count += len(new.token_ids)
+                    cached = max(cached, step.num_cached_tokens or 0)  # some steps do not name it
+                    if on_chunk and (chunk.text or chunk.logprobs):
+                        on_chunk(chunk)
+            # The engine's processes no longer have an image that this one took for known: vLLM
+            # has noted that by now, and sends it again.
+            if new.finish_reason != "error" or count:
+                break
+        if new.finish_reason in ("error", "abort"):
+            raise ModelError(f"vLLM gave the call of {self.name!r} up in mid-run; call again.")
         return Completion(
             text="".join(chunk.text for chunk in chunks),
             input_tokens=len(step.prompt_token_ids or ()),

@@ -87,6 +87,19 @@ def test_a_second_prompt_about_an_image_reuses_the_prefix(small):
     assert cached() == 0
 
 
+def test_an_image_that_the_engine_no_longer_has_is_sent_again(small, items, monkeypatch):
+    """vLLM ends such a call with no token, for its client to make again."""
+
+    async def reset(llm):
+        await llm.engine_core.reset_mm_cache_async()
+
+    before = small.invoke(prompt(items[0])).content
+    monkeypatch.setattr("vllm.v1.engine.async_llm.AsyncLLM.reset_mm_cache", reset)
+    small.clear_prefix_cache()
+    assert before
+    assert small.invoke(prompt(items[0])).content == before
+
+
 def test_limits_stop_strings_and_seeds(small, items):
     whole = small.invoke(prompt(items[2]))
     cut = small.invoke(prompt(items[2]), max_tokens=3)
