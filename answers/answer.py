@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from .choices import read_choice
-from .final_answer import FinalAnswer, declines, final_answer, whole_answer
+from .final_answer import FinalAnswer, declines, emphasised, final_answer, whole_answer
 from .number_grammar import Number, number_mentions
 from .numbers import format_number, read_number, whole_number
 from .plain_text import plain, sentences, telling_words, word_list
@@ -107,6 +107,8 @@ def _read(text: str, answer_type: AnswerType, choices: tuple[str, ...], question
     if answer_type == "number":
         return _number(final, question)
     if answer_type == "short_text":
+        if not final.marked:
+            final = emphasised(text) or final
         value, phrase = read_short_text(final, question) or (None, final.text)
         return Answer("short_text", value, phrase)
     return _list(final, question)

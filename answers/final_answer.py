@@ -30,6 +30,7 @@ _UNWILLING = re.compile(
     r"|recogni[sz]e|make out|read (?:it|this|that|them)|name|disclose|share|comment|discuss|guess"
     r"|estimate|comply|count|verify|confirm|infer"
     rf"|(?:view|see|access|process|analy[sz]e|open|read)(?: (?:or|and) \w+)? {_IMAGE})\b"
+    r"|\bI(?: am|'m) (?:not able|unable) to read\b|\bI (?:cannot|can't|can not) (?:clearly )?read\b"
     r"|\bI (?:must|have to|would|will have to)? ?decline\b"
     r"|\bI(?: will not|'ll not| won't| refuse)\b"
     r"|^(?:i am |i'm )?sorry\b|\bas an ai\b|\bi(?: am|'m) (?:just |only )?an ai\b"
@@ -61,7 +62,7 @@ _THINK_TAG = re.compile(
 )
 _ANSWER_TAG = re.compile(r"<answer>(.*?)(?:</answer>|$(?!\n))", re.IGNORECASE | re.DOTALL)
 _ANSWER_KEY = re.compile(
-    r"\{ ?\n?[\"'](?:final[_ ])?answer[\"'] ?: ?(?:\"([^\"]{0,2000})\"|'([^']{0,2000})'"
+    r"[{,] ?\n?[\"'](?:final[_ ])?answer[\"'] ?: ?(?:\"([^\"]{0,2000})\"|'([^']{0,2000})'"
     r"|(\[[^\]]{0,2000}\]|[^,}\n]*))",
     re.IGNORECASE,
 )
@@ -111,6 +112,12 @@ _UNFINISHED = re.compile(
 
 
 # A model that does not stop goes on with a next question, and answers that.
+_NEXT_TURN = re.compile(
+    r"(?<=\S)\s*<\|(?:im_end|eot_id|end)\|>\s*<\|(?:im_start|start_header_id|user)"
+)
+_SPEAKER = re.compile(r"^\s*assistant ?: ?", re.IGNORECASE)
+# "The name on the cover is **The Who**."
+_EMPHASISED = re.compile(r"((?:[^\s*]+ ){3,})\*\*([^*\n]{1,80})\*\*[\s.!]*")
 _ANSWERED = re.compile(r"^#### ?\S|\banswer(?: is)? ?[:=]", re.IGNORECASE | re.MULTILINE)
 _NEXT_QUESTION = re.compile(r"\n\s*(?:question|user|human|q)(?: ?\d{1,3})? ?:", re.IGNORECASE)
 
@@ -154,6 +161,14 @@ def without_thinking(output: str) -> str | None:
     return "\n".join([*visible, output[start:]])
 
 
+def emphasised(output: str) -> FinalAnswer | None:
+    """Return the bold end of an output that is one sentence; None if there is no such thing."""
+    found = _EMPHASISED.fullmatch((without_thinking(output) or "").strip())
+    if found is None or re.search(r"\bnot\b|n't\b|[.:] ", found[1]):
+        return None
+    return _unless_empty(plain(found[2]), marked=True)
+
+
 def final_answer(output: str) -> FinalAnswer | None:
     """Return what the output marks as its answer, by the last mark; else all of it.
 
@@ -163,6 +178,7 @@ def final_answer(output: str) -> FinalAnswer | None:
     visible = without_thinking(output)
     if visible is None:
         return None
+    visible = _SPEAKER.sub("", _NEXT_TURN.split(visible, maxsplit=1)[0])
     if tagged := _ANSWER_TAG.findall(visible):
         return _unless_empty(plain(tagged[-1]), marked=True)
     text = plain(_until_next_question(visible))

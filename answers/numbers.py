@@ -22,7 +22,9 @@ _BRACKETED = re.compile(r"^[^()\n]+\([^()\n]+\)\.?$")
 _NO = re.compile(r"\bno ", re.IGNORECASE)
 _GROUPS = re.compile(r" (\w+) of (?:the |these |those )?(\w+)", re.IGNORECASE)
 _CONCLUSION = re.compile(
-    r"(?:so|thus|therefore|hence|in total|in conclusion|overall|total|finally)\b|=|≈", re.IGNORECASE
+    r"(?:so|thus|therefore|hence|in total|in conclusion|overall|total|finally|altogether|in all"
+    r"|adding \w+(?: all)? up)\b|=|≈",
+    re.IGNORECASE,
 )
 _AROUND_WHOLE = re.compile(
     r"(?:approximately|approx\.?|about|around|roughly|circa|ca\.|exactly|only|in|~|≈|=>|->|→|⇒"

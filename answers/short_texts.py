@@ -25,6 +25,8 @@ _LIST_LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 TUPLE = re.compile(r"\(-?\d[\d.]*(?:, ?-?\d[\d.]*)+\)")
+_AND_LAST = re.compile(r"(?<=[\u4e00-\u9fff])[和与及](?=[\u4e00-\u9fff])")
+_NOTE = re.compile(r" - .*")  # "Apple - on the left"
 _DENIED_ITEM = re.compile(r"(?:but )?(?:not|no)\b(?=.)", re.IGNORECASE)
 _ITEM_WORDS = 8
 _ITEM_CHARACTERS = 120
@@ -35,13 +37,16 @@ def read_items(text: str) -> tuple[str, ...] | None:
     """Return the items of a plain text as written, or None if it is prose.
 
     Items stand on lines with bullets or numbers, or between commas, semicolons, line breaks or
-    "and"; one item is a list too.
+    "and"; between semicolons commas belong to the items. One item is a list too.
     """
     bullets = [line for line in text.split("\n") if _BULLET.match(line)]
     if bullets:
-        items = [_BULLET.sub("", line, count=1) for line in bullets]
+        items = [_NOTE.sub("", _BULLET.sub("", line, count=1)) for line in bullets]
     else:
-        items = _SEPARATOR.split(_LIST_LEAD_IN.sub("", bare(text), count=1))
+        text = _LIST_LEAD_IN.sub("", bare(text), count=1)
+        items = text.split(";") if ";" in text else _SEPARATOR.split(text)
+        if len(items) > 1:
+            items[-1:] = _AND_LAST.split(items[-1], maxsplit=1)
     items = [item for item in map(bare, items) if item and not _DENIED_ITEM.match(item)]
     if not 0 < len(items) <= _ITEMS or not all(map(_is_item, items)):
         return None

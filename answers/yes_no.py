@@ -140,14 +140,14 @@ _NO_ALONE = (
     r"| (?:there|it|i|he|she|they|we|this|that|these|those|the|no|none|not)\b)"
 )
 # A "yes" within a row of words (a table, a tally) is none.
-_YES = r"(?:yes|yeah|yep|yup)\b"
+_YES = r"(?:yes|yeah|yep|yup|sí|oui|sim)\b"
 _YES_ALONE = (
     rf"^\W{{0,3}}{_YES}"
     rf"|\b(?:so|is|say|but|then|thus|therefore|actually|probably|definitely),? {_YES}"
     rf"|(?<!not )\b{_YES}(?= ?$| ?[,.!?;:)\"']| (?:because|since|there|it|i)\b)"
 )
 _SURE = r"(?:of course|certainly|definitely|absolutely)"
-_CLAIM = r"\b(?:that|this|it|statement|claim) is"
+_CLAIM = r"\b(?:that|this|it|statement|claim)(?: is|'s)"
 _VERDICT = re.compile(
     r"(?P<both>\b(?:yes|no) ?(?:and|or|/|&) ?(?:yes|no)\b)"
     rf"|(?P<yes>{_YES_ALONE}"
@@ -167,6 +167,7 @@ _VERDICT_CHINESE = re.compile(
     r"|(?P<no>不是|没(?!有?(?:问题|准|法|办法|关系))有?|不(?!确定|知道|清楚|能|错|一定|好说|太|见得)"
     r"|否|无(?!法)|并非|错)"
 )
+_QUOTED = re.compile(r"(?<=\w) \"[^\"\n]*\w \w[^\"\n]*\"")  # what a sign says, no verdict
 _CONDITION = re.compile(r"\W*(?:only )?(?:if|unless)\b", re.IGNORECASE)
 _ASKED = re.compile(r"(?:\?|吗)[\"')\s.]*$")
 _APOLOGY = re.compile(r"^(?:i am |i'm )?sorry,? (?:but )?", re.IGNORECASE)
@@ -189,7 +190,7 @@ def read_yes_no(text: str, question: str = "") -> bool | None:
         text: A final answer, plain.
         question: What was asked; with "" any "there is ..." is taken to be about it.
     """
-    text = _APOLOGY.sub("", text)
+    text = _QUOTED.sub("", _APOLOGY.sub("", text))
     if (whole := _WHOLE.get(bare(text).casefold())) is not None:
         return whole
     verdicts: list[bool] = []
