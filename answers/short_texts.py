@@ -200,10 +200,11 @@ def read_short_text(answer: FinalAnswer, question: str = "") -> tuple[str, str] 
     phrase = _phrase(answer)
     if phrase is None:
         return None
-    if not _READS_TEXT.search(question):
+    is_said = _READS_TEXT.search(question) is None
+    if is_said:
         phrase = _affirmed(_ASIDE.sub("", phrase), question)
     phrase = _without_echo(_LEAD_IN.sub("", phrase, count=1), question)
-    if not _READS_TEXT.search(question) and _names_two_or_another(phrase, question):
+    if is_said and _names_two_or_another(phrase, question):
         return None
     value = "" if leaves_undecided(phrase) else compared_form(phrase, question)
     return (value, phrase) if value else None

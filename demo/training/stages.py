@@ -94,9 +94,7 @@ PLANS: dict[Role, Plan] = {
 _WEAK: dict[Kind, float] = {**_KINDS, "choice": 5.0, "form": 1.5}
 _FURTHER = Mix(2, {"reason": 0.45, "transfer": 0.45, "explain": 0.1}, _WEAK, 0.7)
 FURTHER: dict[Role, Plan] = {
-    "small": Plan(
-        images=32_000,
-        vision=VisionPlan(0),
+    "small": PLANS["small"]._replace(
         language=LanguagePlan(
             steps=900,
             mixes=((0, Mix(1, _SMALL, {**_WEAK, "walks": 3.0}, 0.4, 1.0, 0.0)),),
@@ -105,9 +103,7 @@ FURTHER: dict[Role, Plan] = {
             save_every=200,
         ),
     ),
-    "large": Plan(
-        images=36_000,
-        vision=VisionPlan(0),
+    "large": PLANS["large"]._replace(
         language=LanguagePlan(
             steps=500, mixes=((0, _FURTHER),), peak_rate=8e-4, last_share=0.8, save_every=200
         ),
